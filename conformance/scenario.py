@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
+
+from tickproof.conformance.fault_steps import FaultStep
 
 #: Apps that requirements ask for, and those that only a bench does.
 JudgedApp = Literal["passthrough", "double", "count", "market-spread"]
@@ -24,96 +26,6 @@ Step = Literal[
     "exactly-once",
     "audit",
 ]
-Do = Literal[
-    "kill",
-    "pause",
-    "cut",
-    "late",
-    "half-open",
-    "delay",
-    "throttle",
-    "drip",
-    "refuse",
-    "error",
-    "silence",
-    "fill",
-    "corrupt",
-    "power",
-    "rescale",
-    "scale",
-    "partition",
-    "loss",
-    "reorder",
-    "duplicate",
-    "garble",
-]
-#: Requests of Kafka that may be answered with an error, and the errors.
-Request = Literal[
-    "", "Produce", "OffsetCommit", "TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn", "Heartbeat"
-]
-Error = Literal[
-    "",
-    "NOT_LEADER_OR_FOLLOWER",
-    "REQUEST_TIMED_OUT",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "NOT_COORDINATOR",
-    "ILLEGAL_GENERATION",
-    "UNKNOWN_MEMBER_ID",
-    "REBALANCE_IN_PROGRESS",
-    "INVALID_PRODUCER_EPOCH",
-    "CONCURRENT_TRANSACTIONS",
-    "PRODUCER_FENCED",
-]
-Target = Literal[
-    "worker", "workers", "coordinator", "engine", "source", "sink", "state", "host", "broker"
-]
-#: The host that argv is started on.
-FIRST: Final = "host-1"
-#: Which packets of a host are meant: those that it sends, those that it is sent.
-Way = Literal["both", "out", "in"]
-WAYS: Final[tuple[Way, ...]] = get_args(Way)
-Moment = Literal[
-    "fetched",
-    "losing",
-    "joining",
-    "joined",
-    "staged",
-    "accepted",
-    "committing",
-    "recovery",
-    "checkpointing",
-    "checkpoint",
-    "drained",
-    "cuts",
-    "cutting",
-    "created",
-    "written",
-    "renamed",
-    "deleted",
-    "idle",
-    "draining",
-    "scaling",
-]
-
-#: What "corrupt" does to a file, and how a sentence says it.
-Damaged = Literal["half", "tail", "empty", "bit", "garbage", "missing"]
-DAMAGE: Final[Mapping[Damaged, str]] = {
-    "half": "cut to half its size, and the byte in the middle of what is left inverted",
-    "tail": "cut by its last 16 bytes",
-    "empty": "cut to nothing",
-    "bit": "with one bit flipped",
-    "garbage": "overwritten with random bytes",
-    "missing": "removed",
-}
-
-#: What "power" takes of what is not durable, and how a sentence says it.
-Loss = Literal["all", "content", "drawn"]
-LOSSES: Final[Mapping[Loss, str]] = {
-    "all": "which takes all that was not synced",
-    "content": "which takes all content that was not synced, and leaves the names",
-    "drawn": "which takes some of what was not synced",
-}
-
 #: What `survives` may hold.
 Death = Literal["worker", "all-workers", "coordinator", "engine", "connection", "power", "broker"]
 
@@ -160,58 +72,6 @@ def survived(claimed: Collection[str]) -> tuple[str, ...]:
     """
     implied = {"worker", "engine"} <= set(claimed) and "all-workers" not in claimed
     return (*claimed, *(("all-workers",) if implied else ()))
-
-
-@dataclass(frozen=True)
-class FaultStep:
-    """One fault of a schedule, as its file has it. Steps fire in order, one at a time.
-
-    do, target: what is done, and to whom; conformance/faults has a class for each. at: the
-    moment, one of faults/moments.py. share: of the packets. workers: of an engine that is scaled.
-    host: "" for that of a worker that works; peer: "" for everybody; way: "out" for packets that
-    a host sends, "in" for those that it is sent. lag_s: how late something arrives. rate: bytes a
-    second. damage: a key of DAMAGE. loss: a key of LOSSES. request, error: of answers by Kafka.
-    cuts: of this life, each seen by its RELEASE, 0 for before the first. idle_s: how long nothing
-    has come.
-    fraction: armed once this part of the input was fetched; 1.0 is its last record.
-    burst: records published at once when the step is due: the backlog that it meets.
-    delay_s: from the moment to the fault. seconds: how long a fault lasts; of connections,
-    from the first thing that it meets. down_s: how long a killed engine, or host, stays down
-    before it is started again. cut: wait for a RELEASE before the fault, so that there is a cut
-    to recover from.
-    """
-
-    do: Do
-    target: Target
-    at: Moment
-    fraction: float = 0.0
-    burst: int = 0
-    delay_s: float = 0.0
-    seconds: float = 0.0
-    cut: bool = False
-    lag_s: float = 0.0
-    rate: float = 0.0
-    damage: Damaged = "half"
-    workers: int = 0
-    cuts: int = 0
-    idle_s: float = 0.0
-    down_s: float = 0.0
-    host: str = ""
-    peer: str = ""
-    way: Way = "both"
-    share: float = 0.0
-    loss: Loss = "drawn"
-    request: Request = ""
-    error: Error = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able dict."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> FaultStep:
-        """Rebuild a step from its dict."""
-        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -309,13 +169,13 @@ class Scenario:
     def longest_s(self, records: int, life_s: float) -> float:
         """Return how long a run may take if every limit is used up; ``life_s``: of one life."""
         paced = 3 * records / self.rate if self.rate else 0.0
-        faults = sum(s.seconds + s.delay_s + s.idle_s + s.down_s + life_s for s in self.faults)
+        faults = sum(step.longest_s + life_s for step in self.faults)
         hold = self.hold[1] if self.hold else 0.0
         return paced + faults + life_s + hold + self.sink.stall_s + self.sink.budget_s
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict; `from_json` is its inverse."""
-        return asdict(self)
+        return asdict(self) | {"faults": tuple(step.to_json() for step in self.faults)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Scenario:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import pytest
 
+from tickproof.conformance.fault_steps import (
+    CutStep,
+    FaultStep,
+    KillHostStep,
+    KillStep,
+    PauseStep,
+    RescaleStep,
+    ScaleStep,
+)
 from tickproof.conformance.faults.kinds import needs_of, within
-from tickproof.conformance.scenario import FaultStep
 
-DEATH = FaultStep("kill", "worker", "fetched")
-PAUSE = FaultStep("pause", "worker", "fetched", seconds=2.0)
-HOST = FaultStep("kill", "host", "fetched", down_s=1.0)
-CUT = FaultStep("cut", "source", "fetched")
-ALL = FaultStep("kill", "workers", "fetched")
+DEATH = KillStep("fetched", target="worker")
+PAUSE = PauseStep("fetched", target="worker", seconds=2.0)
+HOST = KillHostStep("fetched", down_s=1.0)
+CUT = CutStep("fetched", target="source")
+ALL = KillStep("fetched", target="workers")
 
 
 def stop(workers: int) -> FaultStep:
-    return FaultStep("rescale", "engine", "fetched", workers=workers)
+    return RescaleStep("fetched", workers=workers)
 
 
 def scale(workers: int) -> FaultStep:
-    return FaultStep("scale", "engine", "fetched", workers=workers)
+    return ScaleStep("fetched", workers=workers)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,31 @@ from hypothesis import strategies as st
 
 from tickproof.conformance import apps
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.fault_steps import (
+    WAYS,
+    CutStep,
+    DelayHostStep,
+    DelayStep,
+    DripStep,
+    DuplicateStep,
+    FaultStep,
+    FillStep,
+    GarbleStep,
+    HalfOpenStep,
+    KillEngineStep,
+    KillHostStep,
+    KillStep,
+    LastingStep,
+    LateStep,
+    LossStep,
+    PartitionStep,
+    PauseStep,
+    RefuseStep,
+    ReorderStep,
+    SilenceStep,
+    ThrottleHostStep,
+    ThrottleStep,
+)
 from tickproof.conformance.faults.host_fault import HostFault
 from tickproof.conformance.faults.kill import KILLS
 from tickproof.conformance.faults.kinds import fault_of, within
@@ -27,7 +52,7 @@ from tickproof.conformance.faults.space.offers import offers as claimed
 from tickproof.conformance.faults.space.scenarios import pace
 from tickproof.conformance.faults.space.scenarios import scenario as scenario_of
 from tickproof.conformance.faults.space.strikes import scale
-from tickproof.conformance.scenario import WAYS, FaultStep, Scenario, survived
+from tickproof.conformance.scenario import Scenario, survived
 
 #: Schedules drawn at a time: beyond this number, hypothesis only varies earlier ones.
 BATCH: Final = 10
@@ -153,29 +178,43 @@ def _content(draw: st.DrawFn, offer: Offer, records: int) -> dict[str, Any]:
     return {}
 
 
-#: What is done, kills most often. How long it lasts is drawn.
+#: Seconds that an action lasts, until they are drawn.
+_DRAWN: Final = 1.0
+#: What is done, kills most often.
 _DEEDS: Final[tuple[FaultStep, ...]] = (
-    *(FaultStep("kill", "engine", "fetched"),) * 6,
-    *(FaultStep("kill", "worker", "fetched"),) * 4,
-    *(FaultStep("kill", target, "fetched") for target in ("workers", "coordinator")),
-    *(FaultStep("pause", target, "fetched") for target in ("worker", "workers")),
-    FaultStep("fill", "state", "fetched"),
-    *(FaultStep(do, "source", "fetched") for do in ("cut", "half-open", "drip", "silence")),
-    *(FaultStep(do, "sink", "accepted")
-      for do in ("cut", "late", "half-open", "refuse", "drip")),
-    FaultStep("delay", "source", "fetched", lag_s=0.3),
-    FaultStep("delay", "sink", "accepted", lag_s=0.3),
-    FaultStep("throttle", "source", "fetched", rate=50_000.0),
+    *(KillEngineStep("fetched"),) * 6,
+    *(KillStep("fetched", target="worker"),) * 4,
+    KillStep("fetched", target="workers"),
+    KillStep("fetched", target="coordinator"),
+    PauseStep("fetched", target="worker", seconds=_DRAWN),
+    PauseStep("fetched", target="workers", seconds=_DRAWN),
+    FillStep("fetched", seconds=_DRAWN),
+    CutStep("fetched", target="source"),
+    HalfOpenStep("fetched", target="source", seconds=_DRAWN),
+    DripStep("fetched", target="source", seconds=_DRAWN),
+    SilenceStep("fetched", seconds=_DRAWN),
+    CutStep("accepted", target="sink"),
+    LateStep("accepted"),
+    HalfOpenStep("accepted", target="sink", seconds=_DRAWN),
+    RefuseStep("accepted", seconds=_DRAWN),
+    DripStep("accepted", target="sink", seconds=_DRAWN),
+    DelayStep("fetched", target="source", seconds=_DRAWN, lag_s=0.3),
+    DelayStep("accepted", target="sink", seconds=_DRAWN, lag_s=0.3),
+    ThrottleStep("fetched", target="source", seconds=_DRAWN, rate=50_000.0),
     *(scale(workers, 0.0) for workers in (1, 3, 4)),
-    *(FaultStep("kill", "host", "fetched", down_s=seconds) for seconds in (0.5, 1.0, 3.0)),
-    *(FaultStep("partition", "host", "fetched", peer=peer, way=way)
-      for peer in ("", "log") for way in WAYS),
-    *(FaultStep("loss", "host", "fetched", share=share) for share in (0.05, 0.3)),
-    FaultStep("throttle", "host", "fetched", rate=100_000.0),
-    FaultStep("delay", "host", "fetched", lag_s=0.1),
-    FaultStep("reorder", "host", "fetched", lag_s=0.02, share=0.2),
-    *(FaultStep(do, "host", "fetched", share=0.2) for do in ("duplicate", "garble")),
-)  # fmt: skip
+    *(KillHostStep("fetched", down_s=seconds) for seconds in (0.5, 1.0, 3.0)),
+    *(
+        PartitionStep("fetched", seconds=_DRAWN, peer=peer, way=way)
+        for peer in ("", "log")
+        for way in WAYS
+    ),
+    *(LossStep("fetched", seconds=_DRAWN, share=share) for share in (0.05, 0.3)),
+    ThrottleHostStep("fetched", seconds=_DRAWN, rate=100_000.0),
+    DelayHostStep("fetched", seconds=_DRAWN, lag_s=0.1),
+    ReorderStep("fetched", seconds=_DRAWN, lag_s=0.02, share=0.2),
+    DuplicateStep("fetched", seconds=_DRAWN, share=0.2),
+    GarbleStep("fetched", seconds=_DRAWN, share=0.2),
+)
 
 
 def _deeds(offer: Offer) -> list[FaultStep]:
@@ -200,7 +239,7 @@ def _faults(draw: st.DrawFn, offer: Offer, number: int, records: int) -> list[Fa
         before = steps[-1] if steps else None
         burst = int(0.3 * slot * records)
         steps.append(draw(_step(offer, draw(deeds), fraction, burst, before)))
-    last = FaultStep("kill", "engine", "drained")
+    last = KillEngineStep("drained")
     if fault_of(last).needs in offer.survives and draw(st.integers(0, 9)) == 9:
         steps[-1] = last
     return steps
@@ -217,7 +256,7 @@ def _step(
 ) -> FaultStep:
     """Aim an action at a moment."""
     fault = fault_of(step)
-    if fault.lasts:
+    if isinstance(step, LastingStep):
         longer = (3.0,) if isinstance(fault, HostFault) else ()
         seconds = draw(st.sampled_from((0.5, 0.2, 1.0, 2.0, *longer)))
         return replace(step, fraction=fraction, seconds=seconds)

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from tickproof.conformance.fault_steps import FaultStep, LastingStep
 from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.faults.schedule_file import out_of_place, tick_for
 from tickproof.conformance.faults.space.scenarios import LASTING_TIMES, pace
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.generators.placement import NUMBERING
 
 #: Index of the first candidate that fails in the same way as the original; None: none does.
@@ -153,6 +154,6 @@ def _simpler(step: FaultStep) -> list[FaultStep]:
         found.append(replace(step, fraction=round(step.fraction, 1)))
         found.append(replace(step, at="fetched", cuts=0, idle_s=0.0))
     for seconds in (0.2, 1.0):
-        if step.seconds > seconds:
+        if isinstance(step, LastingStep) and step.seconds > seconds:
             found.append(replace(step, seconds=seconds))
     return [one for one in dict.fromkeys(found) if one != step]

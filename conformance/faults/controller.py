@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from tickproof.conformance.engines.disk import Hold
+from tickproof.conformance.fault_steps import FaultStep
 from tickproof.conformance.faults import moments
 from tickproof.conformance.faults.fault import Fault
 from tickproof.conformance.faults.flight import Flight
@@ -28,7 +29,6 @@ from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
-from tickproof.conformance.scenario import FaultStep
 
 #: Records that may be published beyond a due fault, as seconds of the pace.
 MARGIN_S: Final = 0.25
@@ -346,7 +346,7 @@ class FaultController:
         if self._next == 0:
             waited = 0 < self._due_at < now - max(self._first_cut_s, self._due_at - self._began_at)
             # The file that is removed may be that of any partition.
-            states = self._log.states() if step.damage == "missing" else ()
+            states = self._log.states() if fault_of(step).removes_file else ()
             cut = self._log.released > 0 and all(s.released for s in states if s.fetched)
             return not step.cut or cut or waited
         if self._recovering:
@@ -474,7 +474,7 @@ class FaultController:
             step=step.to_json(),
             moment=moment,
             number=self._next,
-            text=str(fault_of(replace(step, host=facts.get("host", "")))),
+            text=str(fault_of(step).found(facts)),
             writing=writing,
             connection=self.connection,
             **facts,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from tickproof.conformance.fault_steps import DAMAGE, CorruptStep
 from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
 from tickproof.conformance.faults.process_fault import ProcessFault
 from tickproof.conformance.faults.state_dir import newest
-from tickproof.conformance.scenario import DAMAGE
 
 
 class Corrupt(ProcessFault):
@@ -16,14 +16,17 @@ class Corrupt(ProcessFault):
     That it was read is judged with the verdict, not here: an engine may refuse to go on.
     """
 
-    do = "corrupt"
-    targets = ("state",)
-    optional = frozenset(("damage",))
+    step: CorruptStep
+
     words = "SIGKILL of the engine and its newest file in {self.whom} {self.damage}"
     noun = "damage"
     mark = "K"
     kills = ends_engine = True
     needs = "engine"
+
+    @property
+    def removes_file(self) -> bool:
+        return self.step.damage == "missing"
 
     @property
     def damage(self) -> str:

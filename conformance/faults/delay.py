@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tickproof.conformance.fault_steps import DelayHostStep, DelayStep
 from tickproof.conformance.faults.host_fault import CableFault
 from tickproof.conformance.faults.link_fault import LinkFault
 
@@ -9,8 +10,8 @@ from tickproof.conformance.faults.link_fault import LinkFault
 class Delay(LinkFault):
     """Each reply leaves ``lag_s`` later."""
 
-    do = "delay"
-    required = frozenset(("seconds", "lag_s"))
+    step: DelayStep
+
     words = "replies of {self.whom} {self.lag_s:g} s late {self.length}"
     only_slows = slows = True
 
@@ -22,8 +23,8 @@ class Delay(LinkFault):
 class DelayHost(CableFault):
     """Each packet arrives ``lag_s`` later."""
 
-    do = "delay"
-    required = frozenset(("seconds", "lag_s"))
+    step: DelayHostStep
+
     words = "packets {self.between} {step.lag_s:g} s late {self.length}"
     noun = "delay of packets"
     only_slows = True

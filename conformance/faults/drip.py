@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tickproof.conformance.fault_steps import DripStep
 from tickproof.conformance.faults.link_fault import LinkFault
 
 #: Bytes at the beginning and at the end of a reply that drip; the middle leaves at once.
@@ -14,8 +15,8 @@ _DRIP_S: Final = 0.0002
 class Drip(LinkFault):
     """The first and the last bytes of each reply leave one by one."""
 
-    do = "drip"
-    required = frozenset(("seconds",))
+    step: DripStep
+
     words = "replies of {self.whom} byte by byte {self.length}"
     noun = "drip"
     only_slows = slows = True

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tickproof.conformance.fault_steps import DuplicateStep
 from tickproof.conformance.faults.host_fault import CableFault
 
 
 class Duplicate(CableFault):
     """A ``share`` of the packets arrives twice."""
 
-    do = "duplicate"
-    required = frozenset(("seconds", "share"))
+    step: DuplicateStep
+
     words = "{step.share:.0%} of the packets {self.between} sent twice {self.length}"
     noun = "doubling of packets"

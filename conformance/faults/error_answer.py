@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tickproof.conformance.fault_steps import Error, ErrorStep, Request
 from tickproof.conformance.faults.link_fault import LinkFault
-from tickproof.conformance.scenario import Error, Request
 
 _COORDINATOR: Final[tuple[Error, ...]] = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
 _MEMBER: Final[tuple[Error, ...]] = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID")
@@ -28,17 +28,19 @@ class ErrorAnswer(LinkFault):
     It takes those that get REQUEST_TIMED_OUT, which says that it may have.
     """
 
-    do = "error"
-    targets = ("sink",)
-    required = frozenset(("seconds",))
-    optional = frozenset(("request", "error"))
+    step: ErrorStep
+
     words = "{step.error} as the answer to {step.request} {self.length}"
     noun = "error code"
     needs = "connection"
+    errs = True
+
+    def error_for(self, request: str) -> Error:
+        return self.step.error if request == self.step.request else ""
 
     def misfit(self) -> tuple[str, str] | None:
         if self.step.request not in ERRORS_OF:
             return f"one of {', '.join(ERRORS_OF)} for error", "request"
         if self.step.error not in (known := ERRORS_OF[self.step.request]):
             return f"one of {', '.join(known)} for {self.step.request}", "error"
-        return None
+        return super().misfit()

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar
 
+from tickproof.conformance.fault_steps import Do, FaultStep, LastingStep, ToWorkersStep
 from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.history.events import Event, FiredFault
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import Do, FaultStep, Target
 from tickproof.conformance.text import counted
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A step of a schedule, by what it does; each kind is a class, in the file of its word."""
+    """A step of a schedule, by what it does; each kind is a class, in the file of its word.
+
+    The type of ``step`` says which steps a class is for.
+    """
 
     step: FaultStep
 
-    do: ClassVar[Do]
-    targets: ClassVar[tuple[Target, ...]]
-    #: Keys of a step that it needs, above 0.
-    required: ClassVar[frozenset[str]] = frozenset()
-    #: Of the keys down_s, host, peer, way, damage, loss, request and error, those that it may have.
-    optional: ClassVar[frozenset[str]] = frozenset()
     #: What is done and to whom, as a sentence says it; it may name ``self`` and ``step``.
     words: ClassVar[str]
     #: What a sentence calls it; "" for the word of its schedule.
@@ -47,14 +44,32 @@ class Fault:
     meets_records: ClassVar[bool] = True
 
     @property
+    def do(self) -> Do:
+        """The word of its schedule."""
+        return self.step.do
+
+    @property
     def lasts(self) -> bool:
         """Whether it lasts, for ``seconds``."""
-        return "seconds" in self.required
+        return isinstance(self.step, LastingStep)
+
+    @property
+    def removes_file(self) -> bool:
+        """Whether it removes a file of the state: nobody can be seen to read that."""
+        return False
+
+    @property
+    def scales_to(self) -> int:
+        """The workers that the engine has from then on, 0: as before."""
+        return self.step.workers if isinstance(self.step, ToWorkersStep) else 0
 
     # -- limits
 
     def misfit(self) -> tuple[str, str] | None:
         """Return (what was expected, key) for a value that makes no sense here; None: all do."""
+        for one in fields(self.step):
+            if one.default is MISSING and getattr(self.step, one.name) == 0:
+                return f"a number above 0 for {self.do}", one.name
         return None
 
     # -- evidence
@@ -74,6 +89,10 @@ class Fault:
     def ends(self, history: History, fired: FiredFault) -> Iterable[int]:
         """Return the times (monotonic ns) at which it may have ended, if it lasts."""
         return ()
+
+    def found(self, facts: Mapping[str, Any]) -> Fault:
+        """Return the fault as it was carried out, by the facts of its event."""
+        return self
 
     # -- words
 
@@ -95,12 +114,12 @@ class Fault:
     @property
     def workers(self) -> str:
         """For how many workers: "3 workers"."""
-        return counted(self.step.workers, "worker")
+        return counted(self.scales_to, "worker")
 
     @property
     def length(self) -> str:
         """How long it lasts: "for 2 s"."""
-        return f"for {self.step.seconds:g} s"
+        return f"for {self.step.lasts_s:g} s"
 
     def __str__(self) -> str:
         burst = self.step.burst

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from tickproof.conformance.fault_steps import FillStep
 from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
 from tickproof.conformance.faults.process_fault import ProcessFault
 from tickproof.conformance.history.events import Event, FillOver, FiredFault
@@ -14,9 +15,8 @@ from tickproof.conformance.history.folder import History
 class Fill(ProcessFault):
     """The disk is full for ``seconds``, or until the engine starts again."""
 
-    do = "fill"
-    targets = ("state",)
-    required = frozenset(("seconds",))
+    step: FillStep
+
     words = "{self.whom} full {self.length}"
     noun = "full disk"
 

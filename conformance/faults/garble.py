@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tickproof.conformance.fault_steps import GarbleStep
 from tickproof.conformance.faults.host_fault import CableFault
 
 
 class Garble(CableFault):
     """A ``share`` of the packets arrives with one bit flipped."""
 
-    do = "garble"
-    required = frozenset(("seconds", "share"))
+    step: GarbleStep
+
     words = "{step.share:.0%} of the packets {self.between} damaged {self.length}"
     noun = "damage to packets"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from tickproof.conformance.fault_steps import HalfOpenStep
 from tickproof.conformance.faults.link_fault import LinkFault
 
 
 class HalfOpen(LinkFault):
     """No byte passes either way for ``seconds``; then the connections are reset."""
 
-    do = "half-open"
-    required = frozenset(("seconds",))
+    step: HalfOpenStep
+
     words = "connections to {self.whom} half open {self.length}, then reset"
     noun = "silent connection"
     needs = "connection"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from tickproof.conformance.engines.network import LOG, Network
+from tickproof.conformance.fault_steps import BetweenStep, HostStep, Way
 from tickproof.conformance.faults import network_rules as rules
 from tickproof.conformance.faults.fault import Fault
 from tickproof.conformance.history import events
@@ -15,8 +18,8 @@ from tickproof.conformance.history.folder import History
 class HostFault(Fault):
     """A fault of a ``host`` ("": that of a worker that works). This one drops all packets."""
 
-    targets = ("host",)
-    optional = frozenset(("host",))
+    step: HostStep
+
     meets_records = False
     #: The share of packets that are dropped.
     dropped = 1.0
@@ -25,16 +28,18 @@ class HostFault(Fault):
 
     def misfit(self) -> tuple[str, str] | None:
         host = self.step.host
-        if host == LOG or (host and host == self.step.peer):
+        if host == LOG or (host and host == self.peer):
             return "the name of another host of the engine", "host"
-        return None
+        return super().misfit()
 
     def check(self, network: Network, host: str) -> None:
         """Raise LookupError where it cannot be done to this host."""
 
     def begin(self, network: Network, host: str, table: str) -> None:
         """Put it in force; ``table`` is the name that its rules may have."""
-        network.run("", ["nft", "-f", "-"], rules.drop(table, self.step, host, self.dropped))
+        network.run(
+            "", ["nft", "-f", "-"], rules.drop(table, host, self.peer, self.way, self.dropped)
+        )
 
     def end(self, network: Network, host: str, table: str) -> int:
         """Put an end to it; return how many packets it met."""
@@ -48,14 +53,22 @@ class HostFault(Fault):
         return self.step.host or "the host of a worker"
 
     @property
-    def between(self) -> str:
-        """Which packets are meant, as a sentence says it."""
-        peer = self.step.peer or "all others"
-        return {
-            "both": f"between {self.whom} and {peer}",
-            "out": f"from {self.whom} to {peer}",
-            "in": f"from {peer} to {self.whom}",
-        }[self.step.way]
+    def peer(self) -> str:
+        """The host at the other end of the packets that it meets, "" for everybody."""
+        return ""
+
+    @property
+    def way(self) -> Way:
+        """The way of the packets that it meets."""
+        return "both"
+
+    @property
+    def in_force_s(self) -> float:
+        """Seconds until it is put an end to."""
+        return self.step.lasts_s
+
+    def found(self, facts: Mapping[str, Any]) -> HostFault:
+        return replace(self, step=replace(self.step, host=facts["host"]))
 
     @property
     def lane(self) -> tuple[str, str]:
@@ -74,7 +87,25 @@ class HostFault(Fault):
 class BetweenHosts(HostFault):
     """A fault of the packets between a host and its ``peer``, one ``way`` or both."""
 
-    optional = frozenset(("host", "peer", "way"))
+    step: BetweenStep
+
+    @property
+    def peer(self) -> str:
+        return self.step.peer
+
+    @property
+    def way(self) -> Way:
+        return self.step.way
+
+    @property
+    def between(self) -> str:
+        """Which packets are meant, as a sentence says it."""
+        peer = self.peer or "all others"
+        return {
+            "both": f"between {self.whom} and {peer}",
+            "out": f"from {self.whom} to {peer}",
+            "in": f"from {peer} to {self.whom}",
+        }[self.way]
 
 
 class CableFault(BetweenHosts):

@@ -18,11 +18,11 @@ from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.process_tree import ProcessTree
 from tickproof.conformance.engines.topology import Member
+from tickproof.conformance.fault_steps import Damaged, Loss, Target
 from tickproof.conformance.faults.scaling import Scaling
 from tickproof.conformance.faults.state_dir import Damage, Fill
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
-from tickproof.conformance.scenario import Damaged, Loss, Target
 
 #: Carries out one fault and returns its facts; raises LookupError where nobody is left to meet.
 Injection = Callable[[], dict[str, Any]]

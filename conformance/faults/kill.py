@@ -6,17 +6,23 @@ from functools import partial
 from typing import Final
 
 from tickproof.conformance.engines.network import Network
+from tickproof.conformance.fault_steps import (
+    FIRST,
+    KillBrokerStep,
+    KillEngineStep,
+    KillHostStep,
+    KillStep,
+)
 from tickproof.conformance.faults.host_fault import HostFault
 from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
 from tickproof.conformance.faults.process_fault import ProcessFault
-from tickproof.conformance.scenario import FIRST
 
 
 class Kill(ProcessFault):
     """SIGKILL of some processes, with all below them that topology does not name."""
 
-    do = "kill"
-    targets = ("worker", "workers", "coordinator")
+    step: KillStep
+
     words = "SIGKILL of {self.whom}"
     mark = "K"
     kills = of_members = True
@@ -36,9 +42,8 @@ class Kill(ProcessFault):
 class KillEngine(ProcessFault):
     """SIGKILL of every process; the engine stays down for ``down_s``."""
 
-    do = "kill"
-    targets = ("engine",)
-    optional = frozenset(("down_s",))
+    step: KillEngineStep
+
     words = "SIGKILL of {self.whom}{self.down}"
     mark = "K"
     kills = ends_engine = True
@@ -56,8 +61,8 @@ class KillEngine(ProcessFault):
 class KillBroker(ProcessFault):
     """SIGKILL of the broker, which is started again on its data."""
 
-    do = "kill"
-    targets = ("broker",)
+    step: KillBrokerStep
+
     words = "SIGKILL of {self.whom}, which is started again"
     mark = "K"
     needs = "broker"
@@ -69,8 +74,8 @@ class KillBroker(ProcessFault):
 class KillHost(HostFault):
     """A host is cut off, and all on it SIGKILLed; after ``down_s`` it is back, with nothing."""
 
-    do = "kill"
-    optional = frozenset(("host", "down_s"))
+    step: KillHostStep
+
     words = "death of {self.whom}, which stays down for {step.down_s:g} s"
     noun = "death of a host"
     mark = "K"
@@ -83,6 +88,10 @@ class KillHost(HostFault):
         if self.step.host == FIRST:
             return "another host than the first, which argv runs on", "host"
         return super().misfit()
+
+    @property
+    def in_force_s(self) -> float:
+        return self.step.down_s
 
     def check(self, network: Network, host: str) -> None:
         if host == network.names[0]:

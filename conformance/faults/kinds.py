@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final, get_type_hints
 
+from tickproof.conformance.fault_steps import FaultStep
 from tickproof.conformance.faults.corrupt import Corrupt
 from tickproof.conformance.faults.cut import Cut
 from tickproof.conformance.faults.delay import Delay, DelayHost
@@ -28,29 +29,24 @@ from tickproof.conformance.faults.rescale import Rescale
 from tickproof.conformance.faults.scale import Scale
 from tickproof.conformance.faults.silence import Silence
 from tickproof.conformance.faults.throttle import Throttle, ThrottleHost
-from tickproof.conformance.scenario import Do, FaultStep, Target, survived
+from tickproof.conformance.scenario import survived
 
 FAULTS: Final[tuple[type[Fault], ...]] = (
     Kill, KillEngine, KillHost, KillBroker, Pause, Cut, Late, HalfOpen, Delay, DelayHost, Throttle,
     ThrottleHost, Drip, Refuse, ErrorAnswer, Silence, Fill, Corrupt, Power, Rescale, Scale,
     Partition, Loss, Reorder, Duplicate, Garble,
 )  # fmt: skip
-_BY_STEP: Final = {(kind.do, target): kind for kind in FAULTS for target in kind.targets}
+_BY_STEP: Final[dict[Any, type[Fault]]] = {get_type_hints(kind)["step"]: kind for kind in FAULTS}
 
 
 def fault_of(step: FaultStep) -> Fault:
-    """Return what a step does; KeyError where that cannot be done to its target."""
-    return _BY_STEP[step.do, step.target](step)
+    """Return what a step does."""
+    return _BY_STEP[type(step)](step)
 
 
 def faults_of(steps: Iterable[FaultStep]) -> Iterator[Fault]:
     """Return what each step of a schedule does."""
     return map(fault_of, steps)
-
-
-def targets_of(do: Do) -> tuple[Target, ...]:
-    """Return to whom something can be done."""
-    return tuple(target for word, target in _BY_STEP if word == do)
 
 
 def loses_power(steps: Iterable[FaultStep]) -> bool:
@@ -73,7 +69,7 @@ def needs_of(steps: Iterable[FaultStep], workers: int) -> frozenset[str]:
     down = 0
     for fault in faults_of(steps):
         found |= {fault.needs} if fault.needs else set()
-        workers = fault.step.workers or workers
+        workers = fault.scales_to or workers
         down = 0 if fault.ends_engine else down + fault.takes_worker
         if down > 1 or (fault.takes_worker and workers == 1):
             found.add("all-workers")

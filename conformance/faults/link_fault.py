@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from tickproof.conformance.faults.fault import Fault
 from tickproof.conformance.history.events import Event, FiredFault, Link
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.timed_faults import LinkEffect
-from tickproof.conformance.scenario import Target
 
 
 class LinkFault(Fault, LinkEffect):
     """A fault of connections; those that last begin with the first thing that they meet."""
 
-    targets: ClassVar[tuple[Target, ...]] = ("source", "sink")
     meets_records = False
 
     @property

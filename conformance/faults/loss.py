@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from tickproof.conformance.fault_steps import LossStep
 from tickproof.conformance.faults.host_fault import BetweenHosts
 
 
 class Loss(BetweenHosts):
     """A ``share`` of the packets, drawn at random, is lost."""
 
-    do = "loss"
-    required = frozenset(("seconds", "share"))
+    step: LossStep
+
     words = "{step.share:.0%} of the packets {self.between} lost {self.length}"
     noun = "loss of packets"
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from inotify_simple import flags
 
-from tickproof.conformance.scenario import FaultStep
-from tickproof.conformance.scenario import Moment as Name
+from tickproof.conformance.fault_steps import FaultStep
+from tickproof.conformance.fault_steps import Moment as Name
 
 _FETCHED: Final = frozenset(("fetched",))
 

@@ -64,7 +64,7 @@ class NetworkFaults:
         if network is None:
             raise LookupError("the engine runs on no hosts: it needs --hosts")
         host = fault.step.host or host_of_worker()
-        for name in (host, fault.step.peer):
+        for name in (host, fault.peer):
             if name and not network.knows(name):
                 raise LookupError(f"there is no host {name}")
         fault.check(network, host)
@@ -82,8 +82,7 @@ class NetworkFaults:
             self._lasting.append(made)
         # First cut off: the end of its processes is not told to anybody.
         pids = self._kill(network, host) if fault.kills else []
-        seconds = fault.step.seconds or fault.step.down_s
-        timer = threading.Timer(seconds, self._end_one, (made,))
+        timer = threading.Timer(fault.in_force_s, self._end_one, (made,))
         timer.daemon = True
         timer.start()
         return {"pids": pids, "host": host}
@@ -110,7 +109,7 @@ class NetworkFaults:
             self.failure = error
 
     def _end(self, fault: _Lasting) -> None:
-        network, step, host = self._network, fault.fault.step, fault.host
+        network, host = self._network, fault.host
         assert network is not None
         count = fault.fault.end(network, host, fault.table)
         if fault.fault.kills:
@@ -119,10 +118,10 @@ class NetworkFaults:
         self.touched_at = time.monotonic()
         self._events.add(
             EventKind.NETWORK,
-            do=step.do,
+            do=fault.fault.do,
             host=host,
-            peer=step.peer,
-            way=step.way,
+            peer=fault.fault.peer,
+            way=fault.fault.way,
             from_ns=fault.from_ns,
             packets=count,
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from tickproof.conformance.engines.network import LOG, port
-from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.fault_steps import BetweenStep, Way
 
 #: Of so many packets one is the smallest share that can be lost.
 _OF: Final = 10_000
@@ -24,25 +24,25 @@ def table(number: int) -> str:
     return f"fault{number}"
 
 
-def drop(name: str, step: FaultStep, host: str, share: float = 1.0) -> str:
+def drop(name: str, host: str, peer: str, way: Way, share: float = 1.0) -> str:
     """Return a table that drops what passes between a host and its peer, all or a ``share``.
 
     Packets of TCP are counted: others say nothing about an engine. A reset by the log passes: it is
     another fault, TCP does not send it again, and who only waits for a reply would wait for ever.
     """
-    passing = {"out": _passing(host, step.peer), "in": _passing(step.peer, host)}
+    passing = {"out": _passing(host, peer), "in": _passing(peer, host)}
     lost = max(1, round(share * _OF))
     random = f"numgen random mod {_OF} < {lost} " if lost < _OF else ""
     rules = [f"{_passing(LOG, '')} tcp flags & rst == rst accept"]
-    for way in _ways(step):
-        rules.append(f"{passing[way]} ip protocol tcp {random}counter drop")
-        rules += [] if random else [f"{passing[way]} drop"]
+    for one in _ways(way):
+        rules.append(f"{passing[one]} ip protocol tcp {random}counter drop")
+        rules += [] if random else [f"{passing[one]} drop"]
     chain = "\n".join(["type filter hook forward priority 0;", *rules])
     return f"table bridge {name} {{\nchain passing {{\n{chain}\n}}\n}}\n"
 
 
-def _ways(step: FaultStep) -> tuple[str, ...]:
-    return ("out", "in") if step.way == "both" else (step.way,)
+def _ways(way: Way) -> tuple[Way, ...]:
+    return ("out", "in") if way == "both" else (way,)
 
 
 def _passing(source: str, target: str) -> str:
@@ -55,13 +55,11 @@ def _ports(host: str) -> str:
     return f'{{ "{host}", "{port(host)}" }}'
 
 
-def cable(step: FaultStep) -> dict[str, Any]:
+def cable(step: BetweenStep) -> dict[str, Any]:
     """Return what a bad cable of a host does, as cable.py has it."""
-    return {
-        "do": step.do,
-        "lag_s": step.lag_s,
-        "share": step.share,
-        "ways": _ways(step),
+    row = step.to_json()
+    return {key: row[key] for key in ("do", "lag_s", "share")} | {
+        "ways": _ways(step.way),
         "peer": step.peer,
     }
 

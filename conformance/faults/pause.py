@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from tickproof.conformance.fault_steps import PauseStep
 from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
 from tickproof.conformance.faults.process_fault import ProcessFault
 from tickproof.conformance.history.events import Event, FiredFault, Resumed
@@ -14,9 +15,8 @@ from tickproof.conformance.history.folder import History
 class Pause(ProcessFault):
     """SIGSTOP of processes for ``seconds``."""
 
-    do = "pause"
-    targets = ("worker", "workers", "coordinator", "engine")
-    required = frozenset(("seconds",))
+    step: PauseStep
+
     words = "SIGSTOP {self.length} of {self.whom}"
     mark = "P"
     of_members = True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from tickproof.conformance.fault_steps import LOSSES, PowerStep
 from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
 from tickproof.conformance.faults.process_fault import ProcessFault
-from tickproof.conformance.scenario import LOSSES
 
 
 class Power(ProcessFault):
@@ -15,9 +15,8 @@ class Power(ProcessFault):
     At a moment of files nothing reaches the disk after the operation that it waited for.
     """
 
-    do = "power"
-    targets = ("engine",)
-    optional = frozenset(("loss",))
+    step: PowerStep
+
     words = "loss of power, {self.taken}"
     noun = "loss of power"
     mark = "K"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from tickproof.conformance.fault_steps import RefuseStep
 from tickproof.conformance.faults.link_fault import LinkFault
 
 
 class Refuse(LinkFault):
     """Output gets error 8 for ``seconds``."""
 
-    do = "refuse"
-    targets = ("sink",)
-    required = frozenset(("seconds",))
+    step: RefuseStep
+
     words = "output refused by {self.whom} {self.length}"
     noun = "refusal"
     needs = "connection"

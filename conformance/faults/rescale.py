@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from tickproof.conformance.fault_steps import RescaleStep
 from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
 from tickproof.conformance.faults.process_fault import ProcessFault
 
@@ -11,9 +12,8 @@ from tickproof.conformance.faults.process_fault import ProcessFault
 class Rescale(ProcessFault):
     """Stop, and deploy with resume for ``workers``."""
 
-    do = "rescale"
-    targets = ("engine",)
-    required = frozenset(("workers",))
+    step: RescaleStep
+
     words = "stop of {self.whom}, then deploy with resume for {self.workers}"
     ends_engine = True
     rescale_claims = frozenset(("restart", "live"))

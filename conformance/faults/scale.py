@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from tickproof.conformance.fault_steps import ScaleStep
 from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
 from tickproof.conformance.faults.process_fault import ProcessFault
 
@@ -11,9 +12,8 @@ from tickproof.conformance.faults.process_fault import ProcessFault
 class Scale(ProcessFault):
     """The op scale for ``workers``; its answer comes later, and the load goes on meanwhile."""
 
-    do = "scale"
-    targets = ("engine",)
-    required = frozenset(("workers",))
+    step: ScaleStep
+
     words = "scale of {self.whom} to {self.workers}"
     rescale_claims = frozenset(("live",))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,22 +18,10 @@ from pydantic import Field, model_validator
 
 from tickproof.conformance import strict_toml
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.faults.kinds import FAULTS, fault_of, targets_of
-from tickproof.conformance.faults.moments import moment_of
-from tickproof.conformance.scenario import (
-    Damaged,
-    Do,
-    Error,
-    FaultStep,
-    JudgedApp,
-    Loss,
-    Moment,
-    Request,
-    Scenario,
-    SinkBehaviour,
-    Target,
-    Way,
-)
+from tickproof.conformance.fault_steps import FaultStep, Row, ScaleStep
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.moments import CUTS, DRAINED, IDLE, RECOVERY, SCALING, moment_of
+from tickproof.conformance.scenario import JudgedApp, Scenario, SinkBehaviour
 from tickproof.conformance.strict_toml import Table, matching, wrong
 from tickproof.conformance.text import shown
 from tickproof.generators import recipes
@@ -52,27 +40,12 @@ _PARAMS: Final[dict[JudgedApp, dict[str, tuple[str, ...]]]] = {
     "count": {"emit": ("every", "some")},
     "market-spread": {"inputs": recipes.INPUTS, "emit": ("rejects", "verdicts")},
 }
-#: Keys of a step that some faults need, and no others may have.
-_NEEDED: Final = ("seconds", "lag_s", "rate", "workers", "share")
-#: Keys that some faults may have, and where.
-_BETWEEN: Final = sorted(kind.do for kind in FAULTS if "peer" in kind.optional)
-_ONLY: Final = {
-    "down_s": "only with kill of the engine or of a host",
-    "host": "only with target host",
-    "peer": f"only with {', '.join(_BETWEEN)} of a host",
-    "way": f"only with {', '.join(_BETWEEN)} of a host",
-    "damage": "only with corrupt",
-    "loss": "only with power",
-    "request": "only with error",
-    "error": "only with error",
-}
 
 _Seconds = Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0, le=2**32)]
 _Partitions = Annotated[list[Annotated[int, Field(ge=0, le=4_095)]], Field(max_length=4_096)]
-_Host = Annotated[str, matching(r"|log|host-[1-9][0-9]?", '"log" or "host-N"')]
 _Secret = Annotated[str, matching(r"[0-9a-f]{1,32}", "1 to 32 hexadecimal digits")]
 _Line = Annotated[str, Field(max_length=4_000)]
 
@@ -106,60 +79,21 @@ class Input(Table):
     event_times: EventTimes | None = None
 
 
-class Step(Table):
-    """One [[fault]]: the fields of `FaultStep`, those that apply."""
-
-    do: Do
-    target: Target
-    at: Moment
-    fraction: _Share = 0.0
-    burst: _Count = 0
-    delay_s: _Seconds = 0.0
-    seconds: _Seconds = 0.0
-    cut: bool = False
-    lag_s: _Seconds = 0.0
-    rate: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] = 0.0
-    damage: Damaged = "half"
-    workers: Annotated[int, Field(ge=0, le=1_024)] = 0
-    cuts: Annotated[int, Field(ge=0, le=10_000)] = 0
-    idle_s: _Seconds = 0.0
-    down_s: _Seconds = 0.0
-    host: _Host = ""
-    peer: _Host = ""
-    way: Way = "both"
-    share: _Share = 0.0
-    loss: Loss = "drawn"
-    request: Request = ""
-    error: Error = ""
+class Step(Row):
+    """One [[fault]]: a step whose values make sense together."""
 
     @model_validator(mode="after")
-    def _applies(self) -> Step:
-        if self.target not in (targets := targets_of(self.do)):
-            raise wrong(f"one of {', '.join(targets)} for {self.do}", self.target, "target")
-        fault = fault_of(self.step())
-        for key in _NEEDED:
-            said = getattr(self, key)
-            if key in fault.required and said <= 0:
-                raise wrong(f"a number above 0 for {self.do}", said, key)
-            if key not in fault.required and said:
-                those = {kind.do for kind in FAULTS if key in kind.required}
-                raise wrong(f"only with {', '.join(sorted(those))}", said, key)
-        for key, expected in _ONLY.items():
-            if key not in fault.optional and getattr(self, key) != getattr(FaultStep, key):
-                raise wrong(expected, getattr(self, key), key)
-        if misfit := fault.misfit():
+    def _makes_sense(self) -> Step:
+        step = self.step()
+        if misfit := fault_of(step).misfit():
             raise wrong(misfit[0], getattr(self, misfit[1]), misfit[1])
         for key in ("fraction", "burst", "cut"):
-            if not moment_of(self.step()).placed and getattr(self, key):
+            if not moment_of(step).placed and getattr(self, key):
                 raise wrong(f"none at {self.at}", getattr(self, key), key)
-        for key, at in (("cuts", "cuts"), ("idle_s", "idle")):
-            if self.at != at and getattr(self, key):
-                raise wrong(f"only at {at}", getattr(self, key), key)
+        for key, moment in (("cuts", CUTS), ("idle_s", IDLE)):
+            if moment_of(step) is not moment and getattr(self, key):
+                raise wrong(f"only at {moment.name}", getattr(self, key), key)
         return self
-
-    def step(self) -> FaultStep:
-        """Return the fault step."""
-        return FaultStep(**dict(self))
 
 
 class Failure(Table):
@@ -228,18 +162,20 @@ class Schedule(Table):
             raise wrong(f"partitions that fit: {error}", "others", "input") from error
 
     def _order_fits(self) -> None:
-        for at, step in enumerate(self.fault):
-            if expected := out_of_place(step, self.fault[:at]):
-                raise wrong(expected, step.at, "fault", at, "at")
+        steps = [row.step() for row in self.fault]
+        for number, step in enumerate(steps):
+            if expected := out_of_place(step, steps[:number]):
+                raise wrong(expected, step.at, "fault", number, "at")
 
 
-def out_of_place(step: Step | FaultStep, before: Sequence[Step | FaultStep]) -> str:
+def out_of_place(step: FaultStep, before: Sequence[FaultStep]) -> str:
     """Return what was expected of a step after those before it, "" where it makes sense."""
-    if not before and step.at == "recovery":
+    moment = moment_of(step)
+    if not before and moment is RECOVERY:
         return "a fault before a recovery"
-    if step.at == "scaling" and (not before or before[-1].do != "scale"):
+    if moment is SCALING and not isinstance(before[-1] if before else None, ScaleStep):
         return "a scale before it"
-    if step.at != "drained" and any(one.at == "drained" for one in before):
+    if moment is not DRAINED and any(moment_of(one) is DRAINED for one in before):
         return "drained, as the step before"
     return ""
 
@@ -259,7 +195,7 @@ def to_scenario(schedule: Schedule, name: str = "given") -> Scenario:
         recipe,
         schedule.workers,
         schedule.rate,
-        faults=tuple(step.step() for step in schedule.fault),
+        faults=tuple(row.step() for row in schedule.fault),
         hold=schedule.hold,
     )
 
@@ -310,12 +246,11 @@ def from_scenario(scenario: Scenario, failure: Failure | None = None) -> Schedul
 
 
 def _said(step: FaultStep) -> dict[str, Any]:
-    """Return the fields of a step that are not at their defaults; numbers as the file has them."""
-    said = {}
-    for field in fields(step):
-        value = getattr(step, field.name)
-        if field.default is MISSING or value != field.default:
-            said[field.name] = float(value) if isinstance(field.default, float) else value
+    """Return the keys of a step that are not at their defaults; numbers as the file has them."""
+    row, said = step.to_json(), {}
+    for key, one in Row.model_fields.items():
+        if row[key] != one.default:
+            said[key] = float(row[key]) if isinstance(one.default, float) else row[key]
     return said
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from tickproof.conformance.fault_steps import SilenceStep
 from tickproof.conformance.faults.link_fault import LinkFault
 
 
 class Silence(LinkFault):
     """FETCH answers for ``seconds`` that nothing new exists."""
 
-    do = "silence"
-    targets = ("source",)
-    required = frozenset(("seconds",))
+    step: SilenceStep
+
     words = "no new records from {self.whom} {self.length}"
     only_slows = withholds = True

@@ -21,7 +21,7 @@ from inotify_simple import INotify, flags
 from tickproof.conformance.engines.process_table import Proc, read, send, stop_all
 from tickproof.conformance.engines.process_tree import SETTLE_S
 from tickproof.conformance.engines.workspace import SCRATCH, unfinished, walked
-from tickproof.conformance.scenario import DAMAGE, Damaged
+from tickproof.conformance.fault_steps import DAMAGE, Damaged
 from tickproof.conformance.text import shown
 
 #: So often it is looked for processes that were forked in the middle of the last look.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickproof.conformance.engines.network import Network
+from tickproof.conformance.fault_steps import ThrottleHostStep, ThrottleStep
 from tickproof.conformance.faults import network_rules as rules
 from tickproof.conformance.faults.host_fault import HostFault
 from tickproof.conformance.faults.link_fault import LinkFault
@@ -18,8 +19,8 @@ _DEVICE: Final = "net0"
 class Throttle(LinkFault):
     """Replies leave at ``rate`` bytes a second."""
 
-    do = "throttle"
-    required = frozenset(("seconds", "rate"))
+    step: ThrottleStep
+
     words = "replies of {self.whom} at {step.rate:g} bytes a second {self.length}"
     noun = "slow connection"
     only_slows = slows = True
@@ -32,8 +33,8 @@ class Throttle(LinkFault):
 class ThrottleHost(HostFault):
     """What a host sends and is sent passes at ``rate`` bytes a second."""
 
-    do = "throttle"
-    required = frozenset(("seconds", "rate"))
+    step: ThrottleHostStep
+
     words = "{self.whom} at {step.rate:g} bytes a second {self.length}"
     noun = "slow network"
     only_slows = True

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, dataclass_transform
 from pydantic import TypeAdapter
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.fault_steps import FaultStep
 
 
 class EventKind(enum.StrEnum):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from tickproof.conformance.fault_steps import FaultStep
 from tickproof.conformance.history.event import (
     ActiveProcess,
     Event,
@@ -24,7 +25,6 @@ from tickproof.conformance.history.kafka_events import KafkaOutput as KafkaOutpu
 from tickproof.conformance.history.kafka_events import KafkaTransactions as KafkaTransactions
 from tickproof.conformance.history.network_events import Network as Network
 from tickproof.conformance.history.network_events import Placed as Placed
-from tickproof.conformance.scenario import FaultStep
 
 
 class Started(Event, kind=EventKind.STARTED):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+from tickproof.conformance.fault_steps import FaultStep
 from tickproof.conformance.history.event import Event, EventKind, PartitionState
-from tickproof.conformance.scenario import FaultStep
 
 
 class FiredFault(Event, kind=EventKind.FAULT):

@@ -225,7 +225,7 @@ class Connection:
             # The broker is asked something else, so that answers keep their order.
             frame = sized(wire.harmless(head))
         elif hub.links.busy and (fault := hub.links.error_for(refusals.request_of(exchange))):
-            error = fault.fault.step.error
+            error = fault.fault.error_for(refusals.request_of(exchange))
             exchange.fault, exchange.refused = fault, refusals.refusal(exchange, error)
             exchange.passed = error in refusals.UNCERTAIN
             frame = frame if exchange.passed else sized(wire.harmless(head))

@@ -6,11 +6,11 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from tickproof.conformance.fault_steps import Error, Request
 from tickproof.conformance.kafka import wire
 from tickproof.conformance.kafka.exchanges import Exchange
 from tickproof.conformance.kafka.transaction_messages import Offsets
 from tickproof.conformance.kafka.wire import Api, ProduceRequest
-from tickproof.conformance.scenario import Error, Request
 
 #: The numbers of the errors, as the protocol of Kafka has them.
 CODES: Final[Mapping[Error, int]] = {

@@ -11,10 +11,11 @@ from typing import Any, Final, Protocol
 
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.fault_steps import FaultStep, fault_step
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
 from tickproof.conformance.latency.profile_model import Load, ProfileFile
 from tickproof.conformance.latency.statistics import samples_needed
-from tickproof.conformance.scenario import FaultStep, Pace, Scenario
+from tickproof.conformance.scenario import Pace, Scenario
 from tickproof.conformance.text import shown
 from tickproof.generators.partitions import MAX_TICKS
 
@@ -88,7 +89,7 @@ class Profile(ProfileFile):
         faults: tuple[FaultStep, ...] = ()
         if self.recovering:
             at = self.recovering.at
-            faults = (FaultStep("kill", self.recovering.kill, "fetched", fraction=at),)
+            faults = (fault_step("kill", self.recovering.kill, "fetched", fraction=at),)
         pace = Pace(
             load.tick_us,
             load.warm_up_s,

@@ -160,7 +160,7 @@ class Links:
 
         So does a late frame, or an error of Kafka, where there can be none.
         """
-        if fault.step.error and self._never_errs:
+        if fault.errs and self._never_errs:
             raise LookupError(self._never_errs)
         if fault.keeps_frame and self._never_late:
             raise LookupError(self._never_late)
@@ -188,7 +188,7 @@ class Links:
     def _begin(self, effect: LinkEffect, met: list[Link]) -> None:
         fault = Lasting(effect, met)
         self._lasting.append(fault)
-        self.spent_s += effect.step.seconds
+        self.spent_s += effect.step.lasts_s
         if effect.half_open:
             for link in met:
                 link.deaf = True
@@ -348,7 +348,7 @@ class Links:
 
     def error_for(self, request: str) -> Lasting | None:
         """Return the fault that answers a request of Kafka with an error now, if one does."""
-        found = (one for one in self._lasting if request and one.fault.step.request == request)
+        found = (one for one in self._lasting if one.fault.error_for(request))
         return next(found, None)
 
     def answered(self, fault: Lasting) -> None:

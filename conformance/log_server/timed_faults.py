@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.fault_steps import Error, FaultStep
 
 #: So long a fault that lasts waits for something that it can meet: a batch engine reads rarely.
 MEET_S: Final = 30.0
@@ -19,13 +19,17 @@ class LinkEffect:
 
     breaks_reply: they are reset in the middle of a reply. keeps_frame: they are reset, and a frame
     of them is handled once its writer is back. half_open: they stand still, then they are reset.
-    withholds: FETCH finds nothing new. refuses: output is refused. slows: replies leave slowly,
-    lag_s later, or piece by piece.
+    withholds: FETCH finds nothing new. refuses: output is refused. errs: a request of Kafka is
+    answered with an error. slows: replies leave slowly, lag_s later, or piece by piece.
     """
 
     step: FaultStep
-    breaks_reply = keeps_frame = half_open = withholds = refuses = slows = False
+    breaks_reply = keeps_frame = half_open = withholds = refuses = errs = slows = False
     lag_s = 0.0
+
+    def error_for(self, request: str) -> Error:
+        """Return the error that a request of Kafka is answered with, "" for none."""
+        return ""
 
     def piece(self, at: int, size: int) -> tuple[int, float]:
         """Return how many bytes leave at once from ``at`` of ``size``, and the pause after (s)."""
@@ -66,7 +70,7 @@ class Lasting:
         """Count what it meets; the first starts its time."""
         self.count += 1
         if self.count == 1:
-            self.until = time.monotonic() + self.fault.step.seconds
+            self.until = time.monotonic() + self.fault.step.lasts_s
 
 
 class Piece(NamedTuple):

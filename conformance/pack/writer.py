@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.fault_steps import Do, Target
 from tickproof.conformance.history import provenance, seal
 from tickproof.conformance.history.folder import History, opened, write_json
 from tickproof.conformance.history.input_replay import same_input, save_plan
@@ -20,7 +21,6 @@ from tickproof.conformance.history.run_record import RunRecord
 from tickproof.conformance.pack import archive, readme
 from tickproof.conformance.pack.reader import naming, opened_run
 from tickproof.conformance.pack.redaction import Redactor
-from tickproof.conformance.scenario import Do, Target
 from tickproof.conformance.session import judging
 from tickproof.conformance.text import command_line
 from tickproof.conformance.verdicts import Outcome, Verdict

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tickproof.conformance.fault_steps import Target
 from tickproof.conformance.performance.bench_plan import PAYLOAD_BYTES, Plan
 from tickproof.conformance.performance.document import MeasuredEngine, Measurement, Part
 from tickproof.conformance.performance.series import AnyRound, Round, Series, Spread, Status
 from tickproof.conformance.performance.throughput import Progress
-from tickproof.conformance.scenario import Target
 
 
 class SteadyWindow(Part):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.scenario import App, FaultStep, Pace, Scenario, Target
+from tickproof.conformance.fault_steps import Target, fault_step
+from tickproof.conformance.scenario import App, Pace, Scenario
 
 APPS: Final[tuple[App, ...]] = ("passthrough", "double", "count", "market-spread")
 TARGETS: Final[tuple[Target, ...]] = ("worker", "engine")
@@ -108,7 +109,7 @@ def kill_scenario(spec: EngineSpec, target: Target, plan: Plan, number: int) -> 
     if paced is None:
         return None
     part = random.Random(f"{plan.seed}:{target}:{number}").uniform(*KILL_PART)
-    kill = FaultStep("kill", target, "fetched", fraction=round(part, 4), cut=True)
+    kill = fault_step("kill", target, "fetched", fraction=round(part, 4), cut=True)
     return replace(paced, recipe=paced.recipe | {"tick": 64}, faults=(kill,))
 
 

@@ -13,12 +13,12 @@ from typing import Final
 from tickproof.conformance.engines.failures import Code
 from tickproof.conformance.engines.process import EngineFailure, Pending
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.fault_steps import FaultStep
 from tickproof.conformance.faults import moments
 from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka.completion import Completion
 from tickproof.conformance.runner.live_run import STEP_S, LiveRun
-from tickproof.conformance.scenario import FaultStep
 
 PROGRESS_S: Final = 0.2
 #: The same where latency is measured: each step takes the interpreter from the log server.

@@ -142,7 +142,7 @@ def _check_hosts(schedules: Mapping[str, Scenario], hosts: int) -> None:
             if isinstance(fault_of(step), HostFault) and not hosts:
                 raise RequestError(f"{name}: [[fault]] {number}: target host: it needs --hosts")
             for key in ("host", "peer"):
-                if (said := getattr(step, key)) and said not in known:
+                if (said := step.to_json()[key]) and said not in known:
                     expected = f"{LOG} or host-1 to host-{hosts} (--hosts {hosts})"
                     where = f"{name}: [[fault]] {number}: {key}"
                     raise RequestError(f"{where}: expected {expected}, got {said}")

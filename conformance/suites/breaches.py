@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tickproof.conformance.fault_steps import Do, FaultStep, Moment, Target
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.link_fault import LinkFault
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.json_lines import object_of
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.scenario import Do, FaultStep, Moment, Target
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.catalog import judges_of
 from tickproof.conformance.suites.judge import NotClaimed

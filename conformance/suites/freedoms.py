@@ -14,6 +14,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from tickproof.conformance.faults.kill import KillBroker
+from tickproof.conformance.faults.kinds import faults_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.json_lines import object_of
@@ -193,9 +195,8 @@ def _silences(seen: Seen) -> Iterable[str]:
 
 
 def _deaths(seen: Seen) -> Iterable[str]:
-    return _DEATHS.of(
-        [sum(one.step.do in ("kill", "corrupt", "power") for one in seen.history.faults)]
-    )
+    faults = faults_of(one.step for one in seen.history.faults)
+    return _DEATHS.of([sum(one.kills or isinstance(one, KillBroker) for one in faults)])
 
 
 # -- what may come in ----------------------------------------------------------------------

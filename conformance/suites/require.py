@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from tickproof.conformance import apps
 from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.fault_steps import Do, Target
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.scenario import Do, Target
 from tickproof.conformance.suites.evidence import (
     CHANGED,
     LOSS,
@@ -176,7 +176,7 @@ def require_noticeable(fault: FiredFault) -> None:
 
     It can where it has released something of all that it fetched: the log tells it so.
     """
-    if fault.step.damage != "missing":
+    if not fault_of(fault.step).removes_file:
         return
     for one in fault.partitions:
         if one.fetched and not one.released:

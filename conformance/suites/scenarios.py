@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
+from tickproof.conformance.fault_steps import Do, FaultStep, KillEngineStep, Moment, fault_step
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.late import Late
 from tickproof.conformance.faults.space.offers import EVERYTHING, Offer
-from tickproof.conformance.scenario import Death, Do, FaultStep, Moment, Scenario
+from tickproof.conformance.scenario import Death, Scenario
 from tickproof.conformance.suites.carriers import Carrier, named
 from tickproof.generators.choices import EventTimes
 
@@ -220,7 +221,7 @@ def sized(rng: random.Random, least: int, end: int) -> int:
 
 def kill(rng: random.Random, target: str, low: float, high: float, **rest: Any) -> FaultStep:
     """Return a kill at a drawn part of the input, a drawn moment after it."""
-    return FaultStep(
+    return fault_step(
         "kill",
         target,  # type: ignore[arg-type]
         "fetched",
@@ -244,14 +245,14 @@ def deaths(context: Context, *faults: FaultStep, **rest: Any) -> Scenario:
 def aimed(rng: random.Random, first: Moment, second: Moment) -> tuple[FaultStep, FaultStep]:
     """Return two kills of the engine at moments at which output is under way."""
     return (
-        FaultStep("kill", "engine", first, fraction=round(rng.uniform(0.15, 0.35), 3), cut=True),
-        FaultStep("kill", "engine", second, fraction=round(rng.uniform(0.55, 0.8), 3)),
+        KillEngineStep(first, fraction=round(rng.uniform(0.15, 0.35), 3), cut=True),
+        KillEngineStep(second, fraction=round(rng.uniform(0.55, 0.8), 3)),
     )
 
 
 def at_source(do: Do, fraction: float, **rest: Any) -> FaultStep:
     """Return a fault of the connections to the source."""
-    return FaultStep(do, "source", "fetched", fraction=round(fraction, 4), **rest)
+    return fault_step(do, "source", "fetched", fraction=round(fraction, 4), **rest)
 
 
 def at_sink(do: Do, fraction: float, **rest: Any) -> FaultStep:
@@ -259,7 +260,7 @@ def at_sink(do: Do, fraction: float, **rest: Any) -> FaultStep:
 
     It comes after output was acknowledged, so that there is a connection of the sink to meet.
     """
-    return FaultStep(do, "sink", "accepted", fraction=round(fraction, 4), **rest)
+    return fault_step(do, "sink", "accepted", fraction=round(fraction, 4), **rest)
 
 
 def paced(seconds: float, rate: int, tick_us: int = TICK_US) -> dict[str, Any]:

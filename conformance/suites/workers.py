@@ -141,7 +141,7 @@ def require_standstill(history: History) -> None:
             continue
         # None is continued before this time, however late the kit notes it.
         stopped_ns = max(row.from_ns for row in ended) + _GRACE_NS
-        end_ns = min(row.from_ns for row in ended) + int(fault.step.seconds * 1e9)
+        end_ns = min(row.from_ns for row in ended) + int(fault.step.lasts_s * 1e9)
         log, app = outputs(history), apps.of(history)
         before = int(log.arrivals["count"][log.arrivals["t_ns"] < end_ns].sum())
         done = app.processed(history, log.payloads[:before])

@@ -11,9 +11,10 @@ import pytest
 from tickproof.conformance import apps
 from tickproof.conformance.apps.app import App
 from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.scenario import App as Name
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.generators import recipes
@@ -88,7 +89,7 @@ def test_a_record_without_its_output_is_in_flight_if_each_has_one(app, held):
             "event": "fault",
             "at_ns": 5,
             "t_ns": 9,
-            "step": FaultStep("kill", "engine", "fetched").to_json(),
+            "step": KillEngineStep("fetched").to_json(),
             "moment": "fetched",
             "text": "kill",
             "outputs": 2,

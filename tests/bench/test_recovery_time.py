@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bench.handmade import Moves
+from tickproof.conformance.fault_steps import KillStep
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.performance.recovery import beyond, recovery, silence, silences
-from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import COUNT_OUT, opaque
 from tickproof.generators.numbers import Payloads
@@ -56,7 +56,7 @@ def played(tmp_path):
             *(
                 FiredFault(
                     t_ns=int(at * SECOND),
-                    step=FaultStep("kill", "worker", "fetched"),
+                    step=KillStep("fetched", target="worker"),
                     moment="",
                     text="",
                     outputs=0,

@@ -18,8 +18,8 @@ from tickproof.conformance.engines import network
 from tickproof.conformance.engines.network import LOG, Network, NetworkError
 from tickproof.conformance.engines.switch import FIRST_PORT, PORTS
 from tickproof.conformance.errors import RequestError
+from tickproof.conformance.fault_steps import PartitionStep
 from tickproof.conformance.faults import network_rules as rules
-from tickproof.conformance.scenario import FaultStep
 
 WAIT_S = 20.0
 #: Of three hosts and the log's.
@@ -98,7 +98,7 @@ def test_only_the_first_host_needs_no_command_to_start_something(hosts):
 @needs_hosts
 @pytest.mark.parametrize("way", ["both", "out", "in"])
 def test_a_partition_drops_what_it_says_and_counts_it(hosts, way):
-    step = FaultStep("partition", "host", "fetched", seconds=1.0, peer=LOG, way=way)
+    step = PartitionStep("fetched", seconds=1.0, peer=LOG, way=way)
     hosts.run("", ["nft", "-f", "-"], rules.drop("cut", step, "host-2"))
     assert connects(hosts, "host-1")
     assert not connects(hosts, "host-2", timeout_s=0.3)
@@ -119,8 +119,8 @@ except ConnectionResetError:
 
 
 @needs_hosts
-@pytest.mark.parametrize("do", ["partition", "loss"])
-def test_a_reset_by_the_log_passes(hosts, do):
+@pytest.mark.parametrize("share", [1.0, 0.9999])
+def test_a_reset_by_the_log_passes(hosts, share):
     if hosts.user >= 0:
         pytest.skip("nsenter takes root")
     space = hosts.spaces[1]
@@ -129,8 +129,7 @@ def test_a_reset_by_the_log_passes(hosts, do):
     hosts.listener.settimeout(WAIT_S)
     with subprocess.Popen([*enter, waits], stdout=subprocess.PIPE, pass_fds=[space]) as waiting:
         accepted, _ = hosts.listener.accept()
-        step = FaultStep(do, "host", "fetched", seconds=1.0, share=1.0)
-        hosts.run("", ["nft", "-f", "-"], rules.drop("cut", step, hosts.names[1]))
+        hosts.run("", ["nft", "-f", "-"], rules.drop("cut", hosts.names[1], "", "both", share))
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         accepted.close()
         assert waiting.communicate(timeout=WAIT_S)[0] == b"reset\n"

@@ -8,9 +8,9 @@ from tests.suites import tampering
 from tickproof.conformance.explain import story
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.explain.protocol_breaches import fetches_below_release
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.session import judging
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -85,7 +85,7 @@ def test_no_partition_is_named_where_two_could_be_meant(copy_of):
 def test_a_fault_after_the_end_reads_as_one_that_never_came(copy_of):
     folder = copy_of("count-engine-death")
     tampering.engine_failure(folder)
-    step = FaultStep("kill", "engine", "fetched").to_json()
+    step = KillEngineStep("fetched").to_json()
     tampering.added("fault-missed", step=step, why="gone")(folder)
     tampering.events(
         folder, lambda rows: [*rows[:-1], rows[-1] | {"t_ns": rows[-1]["t_ns"] + 10**9}]

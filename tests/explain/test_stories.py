@@ -12,9 +12,10 @@ import pytest
 from tests.long import LONG
 from tests.suites import tampering
 from tickproof.conformance.explain import story
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import judging
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.testing.run_folder import RunFolder
@@ -347,7 +348,7 @@ def test_an_unknown_says_in_one_sentence_what_is_missing(copy_of):
 def test_a_fault_that_missed_is_told(copy_of):
     folder = copy_of("count-engine-death")
     tampering.no_fault(folder)
-    step = FaultStep("kill", "engine", "fetched").to_json()
+    step = KillEngineStep("fetched").to_json()
     tampering.added("fault-missed", step=step, why="too late")(folder)
     tampering.alter()(folder)
     _, _, made = told(folder, "EO-ENGINE-DEATH")

@@ -8,10 +8,11 @@ import pytest
 
 from tickproof.conformance.explain import story, transactions
 from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.event import Event
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -31,7 +32,7 @@ def abort(txn=21):
 KILLED = events.FiredFault(
     t_ns=0,
     struck_ns=0,
-    step=FaultStep("kill", "engine", "fetched"),
+    step=KillEngineStep("fetched"),
     moment="fetched",
     text="",
     outputs=0,

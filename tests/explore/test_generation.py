@@ -14,13 +14,13 @@ from tests.long import LONG
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.explore import generation
 from tickproof.conformance.explore.generation import MOST_FAULTS, MOST_RECORDS, drawn, offers
-from tickproof.conformance.faults.kinds import FAULTS, faults_of
+from tickproof.conformance.fault_steps import KINDS, WAYS, PartitionStep
+from tickproof.conformance.faults.kinds import faults_of
 from tickproof.conformance.faults.space.dimensions import Carrier, Point
 from tickproof.conformance.faults.space.offers import Offer, space_of
 from tickproof.conformance.faults.space.offers import offers as space_offers
 from tickproof.conformance.faults.space.sessions import coverage
 from tickproof.conformance.resources import fixtures
-from tickproof.conformance.scenario import WAYS
 from tickproof.generators import recipes
 
 TOML = """
@@ -133,8 +133,8 @@ def test_on_hosts_every_fault_of_a_network_is_drawn():
     offered = offers(spec, on_hosts=True)
     steps = [s for scenario in itertools.islice(drawn(offered, 3), 300) for s in scenario.faults]
     of_hosts = [step for step in steps if step.target == "host"]
-    assert {step.do for step in of_hosts} == {kind.do for kind in FAULTS if "host" in kind.targets}
-    assert {(step.peer, step.way) for step in of_hosts if step.do == "partition"} == {
+    assert {step.do for step in of_hosts} == {do for do, target in KINDS if target == "host"}
+    assert {(step.peer, step.way) for step in of_hosts if isinstance(step, PartitionStep)} == {
         (peer, way) for peer in ("", "log") for way in WAYS
     }
     assert any(step.target != "host" for step in steps)

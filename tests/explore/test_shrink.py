@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from tickproof.conformance.explore import generation, shrink
 from tickproof.conformance.explore.attempts import Attempt
 from tickproof.conformance.explore.confirmation import Confirmation
+from tickproof.conformance.fault_steps import PauseStep, fault_step
 from tickproof.conformance.faults.space.dimensions import Carrier
 from tickproof.conformance.faults.space.offers import Offer
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 OFFER = Offer(Carrier.COUNT_EVERY, ("worker", "engine"))
 
 
 def kill(target="engine", at="fetched", **rest):
-    return FaultStep("kill", target, at, **rest)
+    return fault_step("kill", target, at, **rest)
 
 
 BIG = Scenario(
@@ -31,7 +32,7 @@ BIG = Scenario(
     3, 60_000.0,
     faults=(
         kill("worker", fraction=0.11), kill(fraction=0.234, cut=True, delay_s=0.1),
-        FaultStep("pause", "worker", "fetched", fraction=0.4, seconds=2.0),
+        PauseStep("fetched", target="worker", fraction=0.4, seconds=2.0),
         kill("worker", "committing", fraction=0.5), kill(fraction=0.612, burst=5_000),
         kill(at="recovery"),
     ),

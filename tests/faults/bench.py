@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 from hypothesis import strategies as st
 
+from tickproof.conformance.fault_steps import FaultStep
 from tickproof.conformance.faults.controller import FaultController
-from tickproof.conformance.scenario import FaultStep
 
 TOTAL = 100_000
 DEADLINE_S, FIRST_CUT_S = 20, 6.0

@@ -10,10 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faults.bench import DEADLINE_S, FIRST_CUT_S, TOTAL, Bench, schedules, steps, until
+from tickproof.conformance.fault_steps import (
+    CorruptStep,
+    FaultStep,
+    KillEngineStep,
+    KillStep,
+    PauseStep,
+)
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.moments import CHECKPOINT, DRAINED
 from tickproof.conformance.history.event import PartitionState
-from tickproof.conformance.scenario import FaultStep
 
 SEEN_AS = {"fetched": "fetched", "recovery": "fetched", "accepted": "append-acked",
            "committing": "committed"}  # fmt: skip
@@ -61,7 +67,7 @@ def test_a_connection_is_held_from_the_moment_of_an_aimed_step_until_it_is_carri
         bench.deed(step)
         return lambda: {"pids": [1]} if strike.wait(DEADLINE_S) else {}
 
-    step = FaultStep("kill", "engine", at, fraction=0.5)
+    step = KillEngineStep(at, fraction=0.5)
     bench = Bench([step], deed=deed)
     bench.log.fetched = TOTAL // 2
     for other in {"staged", "commit-acked", *SEEN_AS.values()} - {moment}:
@@ -85,7 +91,7 @@ def test_a_connection_is_held_from_the_moment_of_an_aimed_step_until_it_is_carri
 
 def test_no_connection_is_held_where_latency_is_measured():
     strike = threading.Event()
-    step = FaultStep("kill", "engine", "fetched")
+    step = KillEngineStep("fetched")
     deed = lambda _step: lambda: {"pids": [1]} if strike.wait(DEADLINE_S) else {}  # noqa: E731
     bench = Bench([step], deed=deed, holds_connections=False)
     bench.log.fetched = 1
@@ -96,8 +102,8 @@ def test_no_connection_is_held_where_latency_is_measured():
 
 
 def test_recovery_step_waits_for_a_connection_opened_after_the_fault():
-    first = FaultStep("kill", "engine", "fetched")
-    bench = Bench([first, FaultStep("kill", "engine", "recovery")])
+    first = KillEngineStep("fetched")
+    bench = Bench([first, KillEngineStep("recovery")])
     bench.connections = 4
     bench.log.fetched = 1
     bench.observe("fetched", 2)
@@ -112,7 +118,7 @@ def test_recovery_step_waits_for_a_connection_opened_after_the_fault():
 
 def test_after_the_death_of_a_coordinator_a_fetch_is_due_only_once_all_are_dead():
     """argv's process may live on: nobody can tell then whose FETCH it is."""
-    bench = Bench([FaultStep("kill", "coordinator", "fetched")])
+    bench = Bench([KillStep("fetched", target="coordinator")])
     bench.log.fetched = 1
     bench.observe("fetched", 1)
     assert len(bench.done) == 1
@@ -127,20 +133,23 @@ def test_after_the_death_of_a_coordinator_a_fetch_is_due_only_once_all_are_dead(
     assert bench.named("recovered") == [{"connection": 4}]
 
 
-@pytest.mark.parametrize("do", ["kill", "pause"])
-def test_nobody_came_back_where_a_death_was_the_end_of_fetching(do):
-    bench = Bench([FaultStep(do, "worker", "fetched"), FaultStep("kill", "worker", "fetched")])
+@pytest.mark.parametrize(
+    "first",
+    [KillStep("fetched", target="worker"), PauseStep("fetched", target="worker", seconds=0.0)],
+)
+def test_nobody_came_back_where_a_death_was_the_end_of_fetching(first):
+    bench = Bench([first, KillStep("fetched", target="worker")])
     bench.log.published = TOTAL
     assert not bench.controller.nobody_came_back
     bench.log.fetched = 1
     bench.observe("fetched", 1)
-    assert bench.controller.nobody_came_back == (do == "kill")
+    assert bench.controller.nobody_came_back == isinstance(first, KillStep)
     bench.log.fetched = 2
     assert not bench.controller.nobody_came_back
 
 
 def test_losing_step_fires_before_its_frame_has_any_effect_and_says_so():
-    bench = Bench([FaultStep("kill", "engine", "losing", delay_s=0.001)])
+    bench = Bench([KillEngineStep("losing", delay_s=0.001)])
     bench.log.fetched = 10
     assert not bench.observe("appended", 1)
     assert bench.observe("append-received", 1) is True
@@ -149,7 +158,7 @@ def test_losing_step_fires_before_its_frame_has_any_effect_and_says_so():
 
 
 def test_first_fault_waits_for_a_cut_where_its_step_asks_for_one():
-    bench = Bench([FaultStep("kill", "engine", "fetched", fraction=0.5, cut=True)])
+    bench = Bench([KillEngineStep("fetched", fraction=0.5, cut=True)])
     bench.log.fetched = TOTAL
     assert bench.controller.limit(TOTAL) == TOTAL // 2
     bench.observe("fetched", 1)
@@ -162,7 +171,7 @@ def test_first_fault_waits_for_a_cut_where_its_step_asks_for_one():
 
 @pytest.mark.parametrize("damage", ["missing", "half"])
 def test_before_a_file_is_removed_each_partition_that_was_read_is_cut(damage):
-    bench = Bench([FaultStep("corrupt", "state", "fetched", cut=True, damage=damage)])
+    bench = Bench([CorruptStep("fetched", cut=True, damage=damage)])
     bench.log.fetched, bench.log.released = 20, 10
     cut, read, unread = (PartitionState(0, n, 10, 10, *far) for n, far in enumerate(FAR))
     bench.log.states = lambda: [cut, read, unread]
@@ -175,7 +184,7 @@ def test_before_a_file_is_removed_each_partition_that_was_read_is_cut(damage):
 
 @pytest.mark.parametrize(("took_s", "wait_s"), [(0.0, FIRST_CUT_S), (60.0, 60.0)])
 def test_no_wait_for_a_cut_is_shorter_than_the_way_to_its_step(monkeypatch, took_s, wait_s):
-    bench = Bench([FaultStep("kill", "engine", "fetched", fraction=0.5, cut=True)])
+    bench = Bench([KillEngineStep("fetched", fraction=0.5, cut=True)])
     moment = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: moment)
     bench.controller.limit(TOTAL)  # it still starts
@@ -189,7 +198,7 @@ def test_no_wait_for_a_cut_is_shorter_than_the_way_to_its_step(monkeypatch, took
 
 
 def test_delayed_step_waits_until_something_is_in_flight():
-    bench = Bench([FaultStep("kill", "engine", "fetched", delay_s=0.001)])
+    bench = Bench([KillEngineStep("fetched", delay_s=0.001)])
     bench.log.fetched = bench.log.released = 10
     bench.observe("fetched", 1)
     assert bench.controller.busy
@@ -204,7 +213,7 @@ def test_delayed_step_waits_until_something_is_in_flight():
     [(True, "append-received"), (True, "commit-received"), (False, "fetched")],
 )
 def test_delayed_step_that_finds_nothing_in_flight_is_put_off_to_input_anew(one_each, moment):
-    step = FaultStep("kill", "engine", "fetched", fraction=0.5, delay_s=0.001)
+    step = KillEngineStep("fetched", fraction=0.5, delay_s=0.001)
     bench = Bench([step], rate=1e6, one_each=one_each)
     done = TOTAL // 2 + 1
     bench.log.fetched = bench.log.released = bench.controller._recorder.records = done
@@ -225,7 +234,7 @@ def test_delayed_step_that_finds_nothing_in_flight_is_put_off_to_input_anew(one_
 
 
 def test_delayed_step_fires_at_last_where_no_fetch_can_come():
-    bench = Bench([FaultStep("kill", "engine", "fetched", delay_s=0.001)])
+    bench = Bench([KillEngineStep("fetched", delay_s=0.001)])
     bench.log.fetched = bench.log.released = TOTAL
     bench.observe("fetched", 1)
     until(lambda: not bench.controller.busy)
@@ -236,7 +245,7 @@ def test_missing_victim_is_a_missed_fault_and_the_input_goes_on():
     def deed(_step):
         raise LookupError("topology names no living worker")
 
-    bench = Bench([FaultStep("kill", "worker", "fetched", fraction=0.2)], deed=deed)
+    bench = Bench([KillStep("fetched", target="worker", fraction=0.2)], deed=deed)
     assert bench.controller.limit(TOTAL) < TOTAL
     bench.log.fetched = TOTAL // 2
     bench.observe("fetched", 1)
@@ -249,7 +258,7 @@ def test_failure_in_a_deed_reaches_the_runner_and_lets_the_input_go_on():
     def deed(_step):
         raise RuntimeError("topology was refused")
 
-    bench = Bench([FaultStep("kill", "worker", "fetched", delay_s=0.001)], deed=deed)
+    bench = Bench([KillStep("fetched", target="worker", delay_s=0.001)], deed=deed)
     bench.log.fetched = 10
     bench.observe("fetched", 1)
     until(lambda: not bench.controller.busy)
@@ -258,7 +267,7 @@ def test_failure_in_a_deed_reaches_the_runner_and_lets_the_input_go_on():
 
 
 def test_step_that_is_given_up_lets_the_input_go_on():
-    bench = Bench([FaultStep("kill", "engine", "committing", fraction=0.2)])
+    bench = Bench([KillEngineStep("committing", fraction=0.2)])
     assert bench.controller.limit(TOTAL) < TOTAL
     bench.controller.give_up("its moment did not come")
     assert bench.controller.limit(TOTAL) == TOTAL

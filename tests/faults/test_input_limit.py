@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.faults.bench import DEADLINE_S, TOTAL, Bench, schedules
+from tickproof.conformance.fault_steps import (
+    CutStep,
+    FaultStep,
+    FillStep,
+    KillEngineStep,
+    KillStep,
+    ScaleStep,
+)
 from tickproof.conformance.faults.moments import moment_of
-from tickproof.conformance.scenario import FaultStep
 
 
 @given(schedules, st.none() | st.floats(1, 1e6), st.lists(st.integers(0, TOTAL), max_size=20))
@@ -40,7 +47,7 @@ def test_limit_lets_every_moment_come(schedule, rate):
 
 
 def test_last_record_arms_a_step_for_the_whole_input():
-    bench = Bench([FaultStep("kill", "engine", "fetched", fraction=1.0)])
+    bench = Bench([KillEngineStep("fetched", fraction=1.0)])
     bench.log.fetched = TOTAL - 1
     bench.observe("fetched", 1)
     assert bench.done == []
@@ -50,7 +57,7 @@ def test_last_record_arms_a_step_for_the_whole_input():
 
 
 def test_a_part_is_kept_back_until_the_cut_that_a_step_at_the_last_record_needs():
-    full = FaultStep("fill", "state", "fetched", fraction=1.0, seconds=1.0, cut=True)
+    full = FillStep("fetched", fraction=1.0, seconds=1.0, cut=True)
     bench = Bench([full])
     assert bench.controller.limit(TOTAL) == TOTAL - TOTAL // 4
     bench.log.fetched = TOTAL - TOTAL // 4  # a batch engine takes all that there is
@@ -66,7 +73,7 @@ def test_a_part_is_kept_back_until_the_cut_that_a_step_at_the_last_record_needs(
 
 
 def test_between_two_scales_new_workers_find_input_and_make_a_cut_of_it():
-    first = FaultStep("scale", "engine", "fetched", fraction=0.2, workers=3, cut=True)
+    first = ScaleStep("fetched", fraction=0.2, workers=3, cut=True)
     bench = Bench([first, replace(first, fraction=0.6, workers=1)], rate=1_000)
     bench.log.published = bench.log.fetched = bench.log.released = TOTAL // 5 + 1
     bench.observe("fetched", 1)
@@ -88,8 +95,8 @@ def test_between_two_scales_new_workers_find_input_and_make_a_cut_of_it():
 
 def test_what_was_fetched_too_soon_after_a_death_does_not_end_the_input():
     """A batch engine fetches all it may, in one go, while the second fault is not armed yet."""
-    first = FaultStep("kill", "worker", "fetched", fraction=0.2)
-    bench = Bench([first, FaultStep("kill", "worker", "fetched", fraction=0.6)], rate=1_000)
+    first = KillStep("fetched", target="worker", fraction=0.2)
+    bench = Bench([first, KillStep("fetched", target="worker", fraction=0.6)], rate=1_000)
     bench.log.fetched = TOTAL * 2 // 10 + 1
     bench.observe("fetched", 1)
     assert bench.done == [first]
@@ -101,8 +108,8 @@ def test_what_was_fetched_too_soon_after_a_death_does_not_end_the_input():
 
 
 def test_an_engine_that_died_with_all_released_finds_something_to_come_back_to():
-    first = FaultStep("kill", "engine", "fetched", fraction=0.3)
-    bench = Bench([first, FaultStep("kill", "engine", "cutting", fraction=0.75)], rate=1_000)
+    first = KillEngineStep("fetched", fraction=0.3)
+    bench = Bench([first, KillEngineStep("cutting", fraction=0.75)], rate=1_000)
     there = TOTAL - TOTAL // 32
     bench.log.published = bench.log.fetched = there
     bench.observe("fetched", 1)
@@ -124,7 +131,7 @@ def test_no_input_is_published_while_a_strike_takes_its_time():
 
         return strike
 
-    first = FaultStep("kill", "engine", "fetched", fraction=0.1)
+    first = KillEngineStep("fetched", fraction=0.1)
     bench = Bench([first, replace(first, fraction=0.5)], deed=deed)
     bench.log.published = bench.log.fetched = 20_000
     bench.observe("fetched", 1)
@@ -135,7 +142,7 @@ def test_no_input_is_published_while_a_strike_takes_its_time():
 @pytest.mark.parametrize("at", ["committing", "accepted", "staged", "losing"])
 def test_what_was_cut_before_the_moment_came_does_not_end_the_input(at):
     # Its one commit covered all that was out, a moment before the step could fire at it.
-    bench = Bench([FaultStep("kill", "worker", at, fraction=0.8, cut=True)], rate=1_000)
+    bench = Bench([KillStep(at, target="worker", fraction=0.8, cut=True)], rate=1_000)
     out = bench.controller.limit(TOTAL)
     bench.log.published = bench.log.fetched = bench.log.released = out
     more = bench.controller.limit(TOTAL)
@@ -146,7 +153,7 @@ def test_what_was_cut_before_the_moment_came_does_not_end_the_input(at):
 
 @pytest.mark.parametrize("at", ["committing", "accepted", "staged", "losing", "fetched"])
 def test_an_engine_that_takes_all_there_is_leaves_some_for_the_steps_behind(at):
-    first = FaultStep("fill", "state", at, fraction=0.3, seconds=0.1)
+    first = FillStep(at, fraction=0.3, seconds=0.1)
     bench = Bench([first, replace(first, fraction=0.75), replace(first, fraction=1.0)], rate=500)
     bench.observe("stage-received", 1)
     for left in (2, 1, 0):
@@ -167,7 +174,7 @@ def test_while_a_strike_is_prepared_the_input_does_not_run_to_its_end():
         going.wait(DEADLINE_S)
         return lambda: {"pids": [1]}
 
-    bench = Bench([FaultStep("kill", "worker", "committing", fraction=0.2)], rate=1_000, deed=deed)
+    bench = Bench([KillStep("committing", target="worker", fraction=0.2)], rate=1_000, deed=deed)
     bench.log.published = bench.log.fetched = bench.controller.limit(TOTAL)
     strike = bench.controller.observe("committed", 1)
     for _ in range(50):
@@ -200,7 +207,7 @@ def run_on(bench: Bench) -> int:
 
 
 def test_what_goes_on_while_a_strike_is_prepared_leaves_some_for_the_steps_behind_it():
-    first = FaultStep("kill", "worker", "fetched", fraction=0.2)
+    first = KillStep("fetched", target="worker", fraction=0.2)
     ends = []
     for later in range(3):
         bench, going = prepared_slowly(first, *[replace(first, fraction=0.25)] * later)
@@ -211,7 +218,7 @@ def test_what_goes_on_while_a_strike_is_prepared_leaves_some_for_the_steps_behin
 
 def test_input_goes_on_while_a_step_waits_for_a_file_to_be_written():
     """All that was out may be cut already as the wait begins: no file comes of that."""
-    bench, going = prepared_slowly(FaultStep("kill", "engine", "cutting", fraction=0.2))
+    bench, going = prepared_slowly(KillEngineStep("cutting", fraction=0.2))
     assert run_on(bench) > TOTAL // 2
     going.set()
 
@@ -226,11 +233,11 @@ def test_workers_that_come_with_a_scale_find_input_though_no_step_is_left():
 
 
 def test_steps_that_wait_for_output_go_by_the_input_if_none_is_ever_sent():
-    first = FaultStep("kill", "engine", "committing", fraction=0.3)
+    first = KillEngineStep("committing", fraction=0.3)
     steps = [
         first,
-        FaultStep("cut", "sink", "staged"),
-        FaultStep("kill", "engine", "fetched"),
+        CutStep("staged", target="sink"),
+        KillEngineStep("fetched"),
         replace(first, fraction=0.7),
     ]
     bench = Bench(steps, rate=500)
@@ -248,7 +255,7 @@ def test_steps_that_wait_for_output_go_by_the_input_if_none_is_ever_sent():
 
 
 def test_the_last_step_that_waits_for_output_waits_for_the_end():
-    step = FaultStep("kill", "engine", "staged", fraction=0.2)
+    step = KillEngineStep("staged", fraction=0.2)
     bench = Bench([step], rate=500)
     out = bench.controller.limit(TOTAL)
     assert out < TOTAL // 2
@@ -262,7 +269,7 @@ def test_the_last_step_that_waits_for_output_waits_for_the_end():
 
 
 def test_an_engine_that_has_sent_output_is_waited_for():
-    bench = Bench([FaultStep("kill", "engine", "committing", fraction=0.2)], rate=500)
+    bench = Bench([KillEngineStep("committing", fraction=0.2)], rate=500)
     bench.observe("append-received", 1)
     assert not bench.controller.stop_awaiting_output()
     bench.log.published = bench.log.fetched = bench.log.released = TOTAL // 2

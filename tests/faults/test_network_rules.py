@@ -6,16 +6,12 @@ import json
 
 import pytest
 
+from tickproof.conformance.fault_steps import ReorderStep
 from tickproof.conformance.faults import network_rules as rules
-from tickproof.conformance.scenario import FaultStep
 
 #: As itself, and as the end of a bad cable.
 HOST_2 = '{ "host-2", "host-2-port" }'
 LOG = '{ "log", "log-port" }'
-
-
-def step(do: str, **rest) -> FaultStep:
-    return FaultStep(do, "host", "fetched", seconds=1.0, **rest)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +23,7 @@ def step(do: str, **rest) -> FaultStep:
     ],
 )
 def test_a_partition_counts_tcp_and_drops_all(way, passing):
-    text = rules.drop("one", step("partition", peer="log", way=way), "host-2")
+    text = rules.drop("one", "host-2", "log", way)
     said = [line for line in text.splitlines() if "drop" in line]
     expected = [
         line for one in passing for line in (f"{one} ip protocol tcp counter drop", f"{one} drop")
@@ -36,14 +32,14 @@ def test_a_partition_counts_tcp_and_drops_all(way, passing):
 
 
 def test_without_a_peer_all_others_are_meant():
-    text = rules.drop("one", step("partition"), "host-2")
+    text = rules.drop("one", "host-2", "", "both")
     lines = text.splitlines()
     said = [line for line in lines if line.endswith(" drop") and "tcp" not in line]
     assert said == [f"iifname {HOST_2} drop", f"oifname {HOST_2} drop"]
 
 
 def test_a_loss_drops_a_share_and_nothing_else():
-    text = rules.drop("one", step("loss", share=0.05, way="out"), "host-2", 0.05)
+    text = rules.drop("one", "host-2", "", "out", 0.05)
     said = [line for line in text.splitlines() if "drop" in line]
     random = "numgen random mod 10000 < 500"
     assert said == [f"iifname {HOST_2} ip protocol tcp {random} counter drop"]
@@ -51,7 +47,7 @@ def test_a_loss_drops_a_share_and_nothing_else():
 
 @pytest.mark.parametrize(("share", "said"), [(1e-9, "< 1 "), (0.99999, "tcp counter")])
 def test_a_share_is_never_none_and_may_be_all(share, said):
-    assert said in rules.drop("one", step("loss", share=share), "host-2", share)
+    assert said in rules.drop("one", "host-2", "", "both", share)
 
 
 def test_counters_add_up():
@@ -70,5 +66,6 @@ def test_what_had_to_wait_is_counted_over_devices():
 
 
 def test_a_cable_is_told_what_to_do_to_whose_packets():
-    said = rules.cable(step("reorder", share=0.2, lag_s=0.02, peer="log", way="in"))
+    step = ReorderStep("fetched", seconds=1.0, share=0.2, lag_s=0.02, peer="log", way="in")
+    said = rules.cable(step)
     assert said == {"do": "reorder", "lag_s": 0.02, "share": 0.2, "ways": ("in",), "peer": "log"}

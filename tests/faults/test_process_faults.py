@@ -13,11 +13,19 @@ from tests.long import LONG, few
 from tests.suites import tampering
 from tickproof.conformance.engines.isolation import disk_obstacle
 from tickproof.conformance.engines.spec import load
+from tickproof.conformance.fault_steps import (
+    DAMAGE,
+    CorruptStep,
+    FaultStep,
+    FillStep,
+    KillStep,
+    PowerStep,
+    fault_step,
+)
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.scenario import DAMAGE, FaultStep
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Fail, Unknown
@@ -98,7 +106,7 @@ def test_a_supervisor_that_outlives_the_coordinator_is_left_to_recover(tmp_path)
 
 
 def test_a_drain_that_died_with_its_coordinator_is_asked_for_again(tmp_path):
-    steps = [FaultStep("kill", "coordinator", "draining", fraction=f) for f in (0.3, 0.7)]
+    steps = [KillStep("draining", target="coordinator", fraction=f) for f in (0.3, 0.7)]
     made = sound_variant("supervised-coordinator", tmp_path / "e")
     history = played(made, "count-coordinator-death", *steps)
     completed(history)
@@ -148,7 +156,8 @@ def test_a_coordinator_that_is_not_there_is_a_missed_fault(tmp_path, do):
         '"role": "coordinator", "name": "coordinator"',
         '"role": "engine", "name": "all"',
     )
-    step = FaultStep(do, "coordinator", "fetched", fraction=0.4, seconds=0.2)
+    given = {"seconds": 0.2} if do == "pause" else {}
+    step = fault_step(do, "coordinator", "fetched", fraction=0.4, **given)
     history = played(engine(tmp_path / "e", one), "count-coordinator-death", step)
     assert [row.why for row in history.missed_faults] == ["topology names no living coordinator"]
     with pytest.raises(Unknown, match="KILL_MISSED"):
@@ -157,7 +166,7 @@ def test_a_coordinator_that_is_not_there_is_a_missed_fault(tmp_path, do):
 
 @pytest.mark.parametrize(("target", "role"), [("workers", "worker"), ("coordinator",) * 2])
 def test_all_of_a_role_stand_still_and_go_on(tmp_path, target, role):
-    step = FaultStep("pause", target, "fetched", fraction=0.4, seconds=0.3)
+    step = fault_step("pause", target, "fetched", fraction=0.4, seconds=0.3)
     history = played(engine(tmp_path / "e"), "count-pause", step)
     completed(history)
     assert set(history.faults[0].pids) == named(history, role)
@@ -175,7 +184,7 @@ RARE = [
     ("partition.py", "CUT_SECONDS = 0.1", "CUT_SECONDS = 1e9"),
     ("worker.py", "CUT_SECONDS / 4", "0.02"),
 ]
-FULL = FaultStep("fill", "state", "fetched", fraction=0.3, seconds=0.8, cut=True)
+FULL = FillStep("fetched", fraction=0.3, seconds=0.8, cut=True)
 
 
 def test_an_engine_that_waits_for_room_is_killed_while_there_is_none(tmp_path):
@@ -238,7 +247,7 @@ def test_drain_is_asked_again_where_it_was_refused_in_the_wake_of_a_fault(tmp_pa
     history = played(engine(tmp_path / "e", once), "count-full-disk", FULL)
     completed(history)
     assert len(history.all(events.DrainAsked)) == 3
-    calm = replace(FULL, do="kill", target="workers", seconds=0.0)
+    calm = FULL.instead("kill", "workers")
     again = played(engine(tmp_path / "other", once), "count-full-disk", calm)
     assert again.ended.code == "REFUSED"
 
@@ -248,8 +257,8 @@ def test_drain_is_asked_again_where_it_was_refused_in_the_wake_of_a_fault(tmp_pa
 #: A cut is not synced before it gets its name, or its folder is not after that.
 UNSYNCED = ("checkpoint.py", "        os.fsync(file.fileno())\n", "")
 UNNAMED = ("checkpoint.py", "    _sync_folder(path.parent)\n", "")
-AT_RENAME = FaultStep("power", "engine", "renamed", fraction=0.4, loss="content")
-BETWEEN = FaultStep("power", "engine", "fetched", fraction=0.4, cut=True, loss="all")
+AT_RENAME = PowerStep("renamed", fraction=0.4, loss="content")
+BETWEEN = PowerStep("fetched", fraction=0.4, cut=True, loss="all")
 
 
 @pytest.mark.skipif(bool(disk_obstacle()), reason=f"no power can be lost: {disk_obstacle()}")
@@ -310,7 +319,7 @@ def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path, kind):
 
 
 def test_a_removed_file_counts_only_where_its_engine_could_know_of_it(tmp_path):
-    fault = FaultStep("corrupt", "state", "fetched", fraction=0.5, cut=True, damage="missing")
+    fault = CorruptStep("fetched", fraction=0.5, cut=True, damage="missing")
     # A worker whose file is gone begins anew where the log begins, and says nothing.
     fresh = (
         "partition.py",

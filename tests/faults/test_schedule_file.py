@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import string
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.explore import generation
+from tickproof.conformance.fault_steps import DAMAGE, KINDS, LOSSES, FaultStep, LateStep, Row
 from tickproof.conformance.faults import regressions, schedule_file
 from tickproof.conformance.faults.error_answer import ERRORS_OF
-from tickproof.conformance.faults.kinds import FAULTS, targets_of
 from tickproof.conformance.faults.schedule_file import Failure, Input, Schedule, Step
 from tickproof.conformance.faults.space.dimensions import Carrier
 from tickproof.conformance.faults.space.offers import Offer
-from tickproof.conformance.scenario import DAMAGE, LOSSES, SinkBehaviour
+from tickproof.conformance.scenario import SinkBehaviour
 from tickproof.conformance.suites.catalog import CATALOG, draw
 from tickproof.conformance.suites.scenarios import Context
 from tickproof.generators.choices import EVENT_TIMES, KEY_SHAPES
@@ -53,42 +54,70 @@ NEEDED = {"passthrough": {"size": 24}}
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
+#: Of fields that only some kinds have.
+VALUES = {
+    "seconds": SECONDS,
+    "lag_s": SECONDS,
+    "rate": SECONDS,
+    "down_s": SECONDS,
+    "workers": st.integers(1, 1_024),
+    "share": st.floats(0.01, 1),
+    "damage": st.sampled_from(list(DAMAGE)),
+    "loss": st.sampled_from(list(LOSSES)),
+    "host": st.sampled_from(("", "host-3", "host-12")),
+    "peer": st.sampled_from(("", "log", "host-2")),
+    "way": st.sampled_from(("both", "out", "in")),
+}
+
+
 @st.composite
 def steps(draw):
-    do = draw(st.sampled_from(sorted({kind.do for kind in FAULTS})))
-    made = {
-        "do": do,
-        "target": draw(st.sampled_from(targets_of(do))),
-        "at": draw(st.sampled_from(MOMENTS)),
-        "fraction": draw(SHARES),
-        "burst": draw(st.integers(0, 2**32)),
-        "cut": draw(st.booleans()),
-        "delay_s": draw(st.floats(0, 10)),
-    }
-    if any(kind.do == do and "seconds" in kind.required for kind in FAULTS):
-        made["seconds"] = draw(SECONDS)
-    if do == "corrupt":
-        made |= draw(st.fixed_dictionaries({}, optional={"damage": st.sampled_from(list(DAMAGE))}))
-    if do == "power":
-        made |= draw(st.fixed_dictionaries({}, optional={"loss": st.sampled_from(list(LOSSES))}))
-    made |= {
-        "delay": {"lag_s": draw(SECONDS)},
-        "throttle": {"rate": draw(SECONDS)},
-        "rescale": {"workers": draw(st.integers(1, 1_024))},
-        "scale": {"workers": draw(st.integers(1, 1_024))},
-        "reorder": {"lag_s": draw(SECONDS)},
-        "error": draw(ANSWERS),
-    }.get(do, {})
-    if do in ("loss", "reorder", "duplicate", "garble"):
-        made["share"] = draw(st.floats(0.01, 1))
-    if made["target"] == "host":
-        other = "host-2" if do == "kill" else "host-1"  # argv runs on the first
-        made["host"] = draw(st.sampled_from(("", other, "host-12")))
-        made |= {"down_s": draw(SECONDS)} if do == "kill" else {}
-    if made["target"] == "host" and do not in ("kill", "throttle"):
-        made["peer"] = draw(st.sampled_from(("", "log", "host-2")))
-        made["way"] = draw(st.sampled_from(("both", "out", "in")))
-    return Step(**made)
+    """Draw a step of any kind that a schedule can say."""
+    do, target = draw(st.sampled_from(sorted(KINDS)))
+    kind = KINDS[do, target]
+    own = {one.name: draw(VALUES[one.name]) for one in fields(kind) if one.name in VALUES}
+    return kind(
+        draw(st.sampled_from(MOMENTS)),
+        target=target,
+        fraction=draw(SHARES),
+        burst=draw(st.integers(0, 2**32)),
+        cut=draw(st.booleans()),
+        delay_s=draw(st.floats(0, 10)),
+        **own | (draw(ANSWERS) if do == "error" else {}),
+    )
+
+
+def rows():
+    return steps().map(lambda step: Step(**step.to_json()))
+
+
+@given(steps())
+def test_a_step_reads_as_itself_from_its_row_and_from_what_differs_from_the_defaults(step):
+    row = json.loads(json.dumps(step.to_json()))
+    assert list(row) == list(Row.model_fields)
+    assert FaultStep.from_json(row) == step
+    said = {key: value for key, value in row.items() if value != Row.model_fields[key].default}
+    assert FaultStep.from_json(said) == step
+    assert Step(**row).step() == step
+
+
+@given(steps(), st.sampled_from(sorted(VALUES)))
+def test_a_field_that_a_kind_does_not_have_cannot_be_written(step, key):
+    assume(key not in {one.name for one in fields(step)})
+    value = {"damage": "bit", "loss": "all", "way": "in", "host": "host-2", "peer": "log"}
+    row = step.to_json() | {key: value.get(key, 1)}
+    with pytest.raises(TypeError, match=key):
+        replace(step, **{key: row[key]})
+    with pytest.raises(ValidationError, match="only with"):
+        FaultStep.from_json(row)
+
+
+@pytest.mark.parametrize(("do", "target"), [("kill", "sink"), ("late", "source"), ("cut", "host")])
+def test_what_cannot_be_done_to_a_target_is_no_step(do, target):
+    with pytest.raises(ValidationError, match="one of"):
+        FaultStep.from_json({"do": do, "target": target, "at": "fetched"})
+    with pytest.raises(ValueError, match="not one of its targets"):
+        LateStep("fetched", target="source")
 
 
 @st.composite
@@ -131,7 +160,7 @@ def schedules(draw):
         secret=draw(st.none() | st.from_regex("[0-9a-f]{1,32}", fullmatch=True)),
         rate=draw(st.none() | st.floats(0.1, 1e9)),
         input=Input(**(NEEDED.get(app, {}) | content)),
-        fault=draw(st.lists(steps(), max_size=7)),
+        fault=draw(st.lists(rows(), max_size=7)),
         failure=draw(st.none() | failure),
     )
 

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.workspace import folder_size
+from tickproof.conformance.fault_steps import DAMAGE
 from tickproof.conformance.faults import state_dir
 from tickproof.conformance.faults.state_dir import Damage, Fill, newest
-from tickproof.conformance.scenario import DAMAGE
 
 SOFT = 1 << 30
 #: Answers each line "HOW PATH" on stdin with 0 or the error's number; "child ..." in a new process.

@@ -16,11 +16,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.faults.bench import TOTAL, Bench, until
 from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.fault_steps import (
+    CorruptStep,
+    FillStep,
+    KillEngineStep,
+    KillStep,
+    PauseStep,
+    RescaleStep,
+    ScaleStep,
+)
 from tickproof.conformance.faults import controller, flight
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.schedule_file import out_of_place
 from tickproof.conformance.runner import run_loop
-from tickproof.conformance.scenario import FaultStep
 
 #: Ticks of the loop in which a run with an engine that works has to be over.
 MOST_TICKS = 3_000
@@ -268,12 +276,15 @@ def schedules(draw, most=4):
     found = []
     places = sorted(draw(st.lists(st.floats(0.05, 0.85), min_size=1, max_size=most)))
     for place in places:
-        step = FaultStep(
-            *draw(st.sampled_from((
-                ("kill", "worker"), ("kill", "engine"), ("pause", "worker"), ("pause", "engine"),
-                ("kill", "coordinator"), ("kill", "workers"), ("scale", "engine"),
-                ("rescale", "engine"), ("corrupt", "state"), ("fill", "state"),
-            ))),
+        kind, given = draw(st.sampled_from((
+            (KillStep, {"target": "worker"}), (KillEngineStep, {}),
+            (PauseStep, {"target": "worker", "seconds": 0.0}),
+            (PauseStep, {"target": "engine", "seconds": 0.0}),
+            (KillStep, {"target": "coordinator"}), (KillStep, {"target": "workers"}),
+            (ScaleStep, {"workers": 3}), (RescaleStep, {"workers": 3}), (CorruptStep, {}),
+            (FillStep, {"seconds": 0.0}),
+        )))  # fmt: skip
+        step = kind(
             draw(st.sampled_from((
                 "fetched", "fetched", "losing", "staged", "accepted", "committing", "recovery",
                 "checkpointing", "checkpoint", "drained", "cuts", "idle", "draining", "scaling",
@@ -284,7 +295,7 @@ def schedules(draw, most=4):
             cut=draw(st.booleans()),
             cuts=draw(st.integers(0, 3)),
             idle_s=draw(st.sampled_from((0.2, 1.0))),
-            workers=3,
+            **given,
         )  # fmt: skip
         if not out_of_place(step, found):
             found.append(step)
@@ -306,7 +317,7 @@ def test_with_an_engine_that_works_every_run_ends(schedule, one_each):
 
 def test_a_step_that_is_left_at_the_end_is_noted():
     """The engine keeps its connections over a death: all is drained before it counts as back."""
-    death = FaultStep("kill", "worker", "fetched", fraction=0.5, workers=3)
+    death = KillStep("fetched", target="worker", fraction=0.5)
     run = Run([death, replace(death, at="cuts", burst=2_000)])
     with in_its_time(run):
         run.finish()

@@ -8,11 +8,11 @@ import pytest
 
 from tests.test_architecture import modules
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.fault_steps import KillStep
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.event import EventKind, PartitionState
 from tickproof.conformance.history.events import EVENTS
-from tickproof.conformance.scenario import FaultStep
 
 #: Words of a writer: `event("started", ...)`, on one line or two.
 _WRITTEN = re.compile(r"\b_?(?:event|events\.add|note)\(\s*(?:EventKind\.(\w+)|\"([\w-]+)\")")
@@ -40,7 +40,7 @@ def test_a_state_of_a_partition_is_read_by_its_names() -> None:
 
 
 def test_a_fault_is_read_with_the_moment_of_its_evidence() -> None:
-    step = FaultStep("kill", "worker", "fetched", fraction=0.5)
+    step = KillStep("fetched", target="worker", fraction=0.5)
     row = {
         "t_ns": 9,
         "event": "fault",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.engines.output_streams import MAX_LINE
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history import seal
 from tickproof.conformance.history.control_log import ControlLog
 from tickproof.conformance.history.event_log import KEEP_PER_KIND, EventLog
@@ -20,12 +21,12 @@ from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.rows import FETCH, PUBLISH
 from tickproof.conformance.history.tables import Table, read_table
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 
-KILL = FaultStep("kill", "engine", "fetched", fraction=0.5)
+KILL = KillEngineStep("fetched", fraction=0.5)
 RECIPE = {"kind": "keyed", "records": 500, "keys": 20, "partitions": 3, "seed": 5}
 
 

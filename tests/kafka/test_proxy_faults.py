@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.kafka.copier import Copier, Reader, Stage, staged, wait_until
+from tickproof.conformance.fault_steps import HalfOpenStep, LateStep, fault_step
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.kafka.broker import Broker
-from tickproof.conformance.scenario import FaultStep
 
 RECORDS = 60
 
@@ -30,7 +30,7 @@ class Play:
         """Carry a fault out, feed what it can meet, and return its event when it is over."""
         self.copied()
         links, before = self.stage.proxy.links, len(self.stage.seen("link"))
-        step = FaultStep(do, target, "fetched", **fields)
+        step = fault_step(do, target, "fetched", **fields)
         struck = links.aim(fault_of(step))()
         assert struck["connections"] and not struck["pids"]
         self.copied()
@@ -113,12 +113,12 @@ def test_a_side_without_connections_cannot_be_struck(broker: Broker) -> None:
     with staged(broker) as stage:
         for side in ("source", "sink"):
             with pytest.raises(LookupError, match=f"no connection of the {side} was open"):
-                stage.proxy.links.aim(fault_of(FaultStep("cut", side, "fetched")))  # type: ignore[arg-type]
+                stage.proxy.links.aim(fault_of(fault_step("cut", side, "fetched")))  # type: ignore[arg-type]
 
 
 def test_output_cannot_be_late(play: Play) -> None:
     with pytest.raises(LookupError, match="meets the broker's fencing"):
-        play.stage.proxy.links.aim(fault_of(FaultStep("late", "sink", "fetched")))
+        play.stage.proxy.links.aim(fault_of(LateStep("fetched")))
     assert not play.stage.proxy.links.busy
 
 
@@ -128,9 +128,7 @@ def test_a_dead_engine_is_waited_for_no_longer(broker: Broker) -> None:
         with Copier(stage):
             playing = Play(stage)
             playing.copied()
-            stage.proxy.links.aim(
-                fault_of(FaultStep("half-open", "source", "fetched", seconds=60))
-            )()
+            stage.proxy.links.aim(fault_of(HalfOpenStep("fetched", target="source", seconds=60)))()
             wait_until(lambda: stage.proxy.links.busy)
             stage.proxy.release_waits(True)
             assert not stage.proxy.links.busy

@@ -20,6 +20,7 @@ from tests.long import LONG
 from tickproof.conformance.engines import fair_clock
 from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.kafka import shared_broker
@@ -30,7 +31,7 @@ from tickproof.conformance.pack.writer import pack
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner import live_run
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.evidence import VALUES, outputs, whole
 from tickproof.conformance.suites.judge import Fail
@@ -159,7 +160,7 @@ def test_a_worker_that_dies_is_started_again(miniature: EngineSpec, tmp_path: Pa
 def test_an_engine_stays_down_for_as_long_as_it_is_told(
     miniature: EngineSpec, tmp_path: Path
 ) -> None:
-    step = FaultStep("kill", "engine", "fetched", fraction=0.3, down_s=2.5)
+    step = KillEngineStep("fetched", fraction=0.3, down_s=2.5)
     scenario = replace(drawn("count-engine-death"), faults=(step,))
     play(scenario, miniature, tmp_path / "run", seed=5)
     history = History(tmp_path / "run")

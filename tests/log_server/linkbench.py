@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.log_server.logbench import until
+from tickproof.conformance.fault_steps import fault_step
 from tickproof.conformance.faults.kinds import fault_of
-from tickproof.conformance.scenario import FaultStep
 
 #: Longer than any of these tests takes: its end has to be brought about.
 LONG_S = 60.0
@@ -26,7 +26,7 @@ def writer(bench, number=0):
 
 
 def strike(bench, do, target, **rest):
-    return bench.server.links.aim(fault_of(FaultStep(do, target, "fetched", **rest)))()
+    return bench.server.links.aim(fault_of(fault_step(do, target, "fetched", **rest)))()
 
 
 def proofs(bench, do=None):

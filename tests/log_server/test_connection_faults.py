@@ -10,9 +10,9 @@ import pytest
 
 from tests.log_server.linkbench import LONG_S, proof, proofs, reader, rest_of, strike, writer
 from tests.log_server.logbench import DEADLINE_S, LogBench, append, region, until
+from tickproof.conformance.fault_steps import CutStep, ErrorStep, KillStep, RefuseStep, SilenceStep
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.log_server.frames import Abort, Commit, Fetch, Have, Stage, Tail
-from tickproof.conformance.scenario import FaultStep
 
 
 @pytest.fixture
@@ -26,13 +26,13 @@ def bench(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["source", "sink"])
-@pytest.mark.parametrize("do", ["cut", "half-open"])
-def test_without_a_connection_of_the_side_a_fault_misses(bench, do, target):
+@pytest.mark.parametrize(("do", "given"), [("cut", {}), ("half-open", {"seconds": 1.0})])
+def test_without_a_connection_of_the_side_a_fault_misses(bench, do, given, target):
     other = writer(bench) if target == "source" else reader(bench)
     other.call(Tail(0, 0))
     bench.connect()
     with pytest.raises(LookupError, match=f"no connection of the {target} was open"):
-        strike(bench, do, target)
+        strike(bench, do, target, **given)
 
 
 @pytest.mark.parametrize(
@@ -50,16 +50,14 @@ def test_output_and_have_make_a_connection_one_of_the_sink(bench, request_):
 def test_the_log_has_no_errors_of_kafka(bench):
     client = writer(bench)
     client.call(append(0, 1))
-    step = FaultStep(
-        "error", "sink", "accepted", seconds=1.0, request="EndTxn", error="PRODUCER_FENCED"
-    )
+    step = ErrorStep("accepted", seconds=1.0, request="EndTxn", error="PRODUCER_FENCED")
     with pytest.raises(LookupError, match="only Kafka has requests"):
         bench.server.links.aim(fault_of(step))
 
 
 def test_between_aim_and_strike_the_last_connection_may_go(bench):
     client = reader(bench)
-    hit = bench.server.links.aim(fault_of(FaultStep("cut", "source", "fetched")))
+    hit = bench.server.links.aim(fault_of(CutStep("fetched", target="source")))
     client.close()
     until(lambda: bench.server.live == 0)
     with pytest.raises(LookupError):
@@ -302,18 +300,18 @@ def test_a_fetch_that_waits_is_half_open_too(bench):
 def test_a_step_waits_for_a_connection_of_its_side(bench):
     """An engine opens those of the sink with its first output, and input comes before that."""
     links = bench.server.links
-    step = FaultStep("refuse", "sink", "draining", seconds=LONG_S)
+    step = RefuseStep("draining", seconds=LONG_S)
     reader(bench)
     assert not links.ready(fault_of(step))
-    assert links.ready(fault_of(FaultStep("kill", "worker", "fetched")))
+    assert links.ready(fault_of(KillStep("fetched", target="worker")))
     writer(bench)
     assert links.ready(fault_of(step))
 
 
 def test_a_step_waits_for_the_fault_before_it(bench):
     links = bench.server.links
-    step = FaultStep("cut", "source", "fetched")
-    kill = FaultStep("kill", "worker", "fetched")
+    step = CutStep("fetched", target="source")
+    kill = KillStep("fetched", target="worker")
     client = reader(bench)
     assert links.ready(fault_of(step))
     links.aim(fault_of(step))()
@@ -326,7 +324,7 @@ def test_a_step_waits_for_the_fault_before_it(bench):
     assert links.ready(fault_of(kill))
     client = reader(bench)
     assert links.ready(fault_of(step))
-    links.aim(fault_of(FaultStep("silence", "source", "fetched", seconds=LONG_S)))()
+    links.aim(fault_of(SilenceStep("fetched", seconds=LONG_S)))()
     assert links.lasting(fault_of(step))
     assert not links.ready(fault_of(step))
     assert links.ready(fault_of(kill))

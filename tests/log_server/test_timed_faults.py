@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.log_server.linkbench import LONG_S, proof, proofs, reader, strike, writer
 from tests.log_server.logbench import DEADLINE_S, LogBench, append, region, until
+from tickproof.conformance.fault_steps import DripStep, ThrottleStep
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.log_server.frames import Code, Commit, Stage, Tail
 from tickproof.conformance.log_server.timed_faults import Lasting, pieces
-from tickproof.conformance.scenario import FaultStep
 
 
 @pytest.fixture
@@ -71,15 +71,24 @@ def test_a_large_reply_is_slow_too(bench):
     assert proof(bench, "drip")["bytes"] > 1_200_000
 
 
-@given(st.binary(max_size=2_000), st.sampled_from(["drip", "throttle"]), st.integers(0, 10**7))
-def test_pieces_are_the_whole(data, do, rate):
-    fault = Lasting(fault_of(FaultStep(do, "sink", "fetched", seconds=0.001, rate=rate)), [])
+SLOW = st.just(DripStep("fetched", target="sink", seconds=0.001)) | st.builds(
+    ThrottleStep,
+    st.just("fetched"),
+    target=st.just("sink"),
+    seconds=st.just(0.001),
+    rate=st.integers(0, 10**7),
+)
+
+
+@given(st.binary(max_size=2_000), SLOW)
+def test_pieces_are_the_whole(data, step):
+    fault = Lasting(fault_of(step), [])
     fault.meet()
     assert b"".join(piece.data for piece in pieces(memoryview(data), [fault])) == data
 
 
 def test_drips_are_single_bytes_at_both_ends():
-    fault = Lasting(fault_of(FaultStep("drip", "sink", "fetched", seconds=LONG_S)), [])
+    fault = Lasting(fault_of(DripStep("fetched", target="sink", seconds=LONG_S)), [])
     fault.meet()
     sizes = [len(piece.data) for piece in pieces(memoryview(os.urandom(1_000)), [fault])]
     assert sizes == [1] * 128 + [744] + [1] * 128

@@ -11,9 +11,9 @@ import pytest
 # The recorded runs and the ways to tamper with them are those of the suites' tests.
 from tests.suites import tampering
 from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import readme
-from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.session import judging
 
 
@@ -103,7 +103,7 @@ def test_a_fault_that_never_came_does_not_read_as_if_the_run_went_on(folder):
                 "t_ns": last + 10**9,
                 "event": "fault-missed",
                 "why": "it was not running",
-                "step": FaultStep("kill", "engine", "fetched").to_json(),
+                "step": KillEngineStep("fetched").to_json(),
             },
         ],
     )

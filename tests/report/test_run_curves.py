@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tickproof.conformance.fault_steps import KillEngineStep, PauseStep
 from tickproof.conformance.history.events import FiredFault, Recovered, Started
 from tickproof.conformance.report import svg, timeline
 from tickproof.conformance.report.run_curves import AFTER_S, BEFORE_S, RunCurves
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder, given_input
 from tickproof.generators.layouts import opaque
@@ -40,11 +41,17 @@ def made(tmp_path_factory):
     return make
 
 
+STEPS = {
+    "kill": KillEngineStep("fetched"),
+    "pause": PauseStep("fetched", target="engine", seconds=1.0),
+}
+
+
 def fault(at_s, do="kill"):
     return FiredFault(
         t_ns=int(at_s * S),
         struck_ns=int(at_s * S),
-        step=FaultStep(do, "engine", "fetched"),
+        step=STEPS[do],
         moment="fetched",
         text="SIGKILL",
         outputs=0,

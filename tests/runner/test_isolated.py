@@ -22,6 +22,7 @@ from tickproof import conformance
 from tickproof.conformance import resources
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import ARRIVAL
@@ -29,7 +30,7 @@ from tickproof.conformance.history.rows import TICK
 from tickproof.conformance.history.run_record import Ended
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.runner.isolated import play_isolated
-from tickproof.conformance.scenario import FaultStep, Pace, Scenario
+from tickproof.conformance.scenario import Pace, Scenario
 from tickproof.conformance.suites.require import earns_figures
 
 DEADLINE_S = 60.0
@@ -203,7 +204,7 @@ def test_engine_and_kit_run_where_they_were_told(tmp_path):
 
 @LONG
 def test_an_engine_that_dies_in_the_middle_recovers_and_the_schedule_goes_on(tmp_path):
-    kill = FaultStep("kill", "engine", "fetched", fraction=0.5)
+    kill = KillEngineStep("fetched", fraction=0.5)
     history = played(tmp_path / "run", scenario(seconds=1.5, faults=(kill,)))
     earns_figures(history)
     (fault,), (back,) = history.faults, history.all(events.Recovered)

@@ -13,11 +13,12 @@ import pytest
 from tests.long import LONG, few
 from tickproof.conformance import apps
 from tickproof.conformance.engines.spec import find, load
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history.events import DrainAsked, Drained, FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.judge import Fail, Unknown
 from tickproof.conformance.suites.schedules import held
 
@@ -58,7 +59,7 @@ MOMENTS: dict[str, tuple[dict[str, Any], Proof]] = {
 def played(engine: Path, step: dict[str, Any], folder: Path, seed: int, **more: int) -> History:
     """Return the history of a run in which an engine is killed at a moment."""
     recipe = {"kind": "keyed", "seed": seed, "records": 8_000, "partitions": 4, "tick": 8}
-    fault = FaultStep("kill", "engine", fraction=0.5, **step)
+    fault = KillEngineStep(fraction=0.5, **step)
     scenario = Scenario(
         "moment", "count", {"emit": "every"}, recipe | more, rate=10_000.0, faults=(fault,)
     )

@@ -11,13 +11,13 @@ import pytest
 from tests.starvation import Hogs
 from tickproof.conformance.engines.failures import Code
 from tickproof.conformance.engines.spec import load
+from tickproof.conformance.fault_steps import FaultStep, KillEngineStep, KillStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.event_log import Listener
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner import run_loop
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.scenarios import Context
 
@@ -68,7 +68,7 @@ def played(
 
 
 RECORDS = 30_000
-KILL = FaultStep("kill", "engine", "fetched", fraction=0.5)
+KILL = KillEngineStep("fetched", fraction=0.5)
 
 
 def test_an_engine_that_does_not_fetch_after_its_death_fails(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_an_engine_that_is_starved_after_its_death_does_not_fail(tmp_path: Path)
 def test_a_moment_that_never_comes_lets_the_input_go_on(tmp_path: Path) -> None:
     # No output at all: "after output was acknowledged" cannot happen.
     toml = engine(tmp_path / "e", "        if records:\n", "        if False:\n")
-    step = FaultStep("kill", "engine", "accepted", fraction=0.1)
+    step = KillEngineStep("accepted", fraction=0.1)
     history = played(toml, tmp_path / "run", (step,))
     assert [row.why for row in history.missed_faults] == ["its moment did not come"]
     assert history.ended.how == "completed"
@@ -116,7 +116,7 @@ def test_a_moment_that_never_comes_lets_the_input_go_on(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_is_not_there_is_a_missed_fault(tmp_path: Path) -> None:
-    step = FaultStep("kill", "worker", "fetched", fraction=0.5)
+    step = KillStep("fetched", target="worker", fraction=0.5)
     history = played(engine(tmp_path / "e"), tmp_path / "run", (step,))
     (missed,) = history.missed_faults
     assert missed.why.startswith("topology names no living worker")

@@ -11,8 +11,8 @@ from tests.faults.bench import Bench, until
 from tests.log_server.logbench import LogBench, append
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.fair_clock import FairClock
+from tickproof.conformance.fault_steps import KillStep
 from tickproof.conformance.runner.run_loop import RunLoop
-from tickproof.conformance.scenario import FaultStep
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_what_a_dying_engine_tells_a_later_fault_is_no_failure(loop, died):
     def deed(step):
         raise gone
 
-    bench = Bench([FaultStep("kill", "worker", "fetched", fraction=0.0)], deed=deed)
+    bench = Bench([KillStep("fetched", target="worker", fraction=0.0)], deed=deed)
     bench.log.fetched = bench.log.published = 10
     until(lambda: bench.observe("fetched", 1) is not None and bench.controller.failure is gone)
     loop._log = SimpleNamespace(ended=False, total=1, bytes=1)

@@ -10,12 +10,13 @@ import pytest
 from tests.long import few
 from tickproof.conformance import apps
 from tickproof.conformance.cli.main import main
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.samples import answers
 from tickproof.conformance.performance.rounds import floor_scenario, null_engine
 from tickproof.conformance.runner.isolated import play_isolated
-from tickproof.conformance.scenario import FaultStep, Pace, Scenario
+from tickproof.conformance.scenario import Pace, Scenario
 from tickproof.generators.layouts import VERDICT
 
 PACE = Pace(1_000, 0.2, (0,), (1,), 5)
@@ -25,7 +26,7 @@ MARKET = {"kind": "market", "seed": 2, "records": 20_000, "partitions": 4, "tick
 
 def scenario(app="count", params=None, recipe=None, pace=PACE):
     keyed = {"kind": "keyed", "keys": 9, "seed": 4, "records": 20_000, "partitions": 3, "tick": 20}
-    kill = FaultStep("kill", "engine", "fetched", fraction=0.5)
+    kill = KillEngineStep("fetched", fraction=0.5)
     return Scenario(
         "s",
         app,

@@ -14,11 +14,12 @@ import numpy as np
 
 from tickproof.conformance.checkers.arrays import pieces
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.fault_steps import FaultStep
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.history.events import FiredFault, Started
 from tickproof.conformance.history.rows import FETCH, HICCUP, MACHINE, PUBLISH, RELEASE, USAGE
-from tickproof.conformance.scenario import FaultStep, Pace, Scenario
+from tickproof.conformance.scenario import Pace, Scenario
 from tickproof.conformance.session.playing import add_facts
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder

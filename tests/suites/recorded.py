@@ -22,6 +22,7 @@ from tests.suites import imagined
 from tickproof.conformance.engines import isolation, network
 from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.spec import EngineSpec, load
+from tickproof.conformance.fault_steps import DownStep, FaultStep, FillStep, LastingStep
 from tickproof.conformance.faults.kinds import loses_power
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
@@ -62,6 +63,13 @@ def shared(tmp_path_factory) -> Recorded:
     return Recorded(folder)
 
 
+def shorter(step: FaultStep) -> FaultStep:
+    """Return a step that lasts less long; a full disk does not: the engine is killed meanwhile."""
+    if isinstance(step, LastingStep) and not isinstance(step, FillStep):
+        return replace(step, seconds=min(step.seconds, 0.3))
+    return replace(step, down_s=min(step.down_s, 0.3)) if isinstance(step, DownStep) else step
+
+
 def small(name: str) -> Scenario:
     """Return a scenario of the catalog with less input, shorter pauses and stalls."""
     drawn = draw(name, Context(SEED, freshness_s=FRESHNESS_S))
@@ -73,14 +81,7 @@ def small(name: str) -> Scenario:
     fewer = min(records, STALLED_RECORDS if drawn.sink.stall_after else RECORDS)
     recipe = drawn.recipe | ({"records": fewer} if records else {})
     faults = tuple(
-        replace(
-            step,
-            burst=step.burst * fewer // records,
-            # A disk is full for longer: the engine is killed in that time.
-            seconds=step.seconds if step.do == "fill" else min(step.seconds, 0.3),
-            down_s=min(step.down_s, 0.3),
-        )
-        for step in drawn.faults
+        replace(shorter(step), burst=step.burst * fewer // records) for step in drawn.faults
     )
     # A network that stands still takes TCP some time.
     paced_s = PACED_S * (4 if any(step.target == "host" for step in faults) else 1)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.judging import judge_of
+from tickproof.conformance.fault_steps import CorruptStep, FaultStep, FillStep, KillEngineStep
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history.event import Event, PartitionState
 from tickproof.conformance.history.events import (
@@ -20,7 +21,7 @@ from tickproof.conformance.history.events import (
     Started,
 )
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.judge import BrokenOff, Judge, Unknown
 from tickproof.conformance.suites.schedules import held, point_held
 from tickproof.conformance.testing.output_log import output_log
@@ -32,7 +33,7 @@ CLAIMS = LEAST_CLAIMS | {
     "delivery": "exactly-once",
     "survives": ["engine"],
 }
-DAMAGE = FaultStep("corrupt", "state", "cuts", fraction=0.5, cuts=2, damage="garbage")
+DAMAGE = CorruptStep("cuts", fraction=0.5, cuts=2, damage="garbage")
 S = 1_000_000_000
 
 
@@ -84,7 +85,7 @@ def test_one_that_refuses_clearly_passes(tmp_path: Path, ended: dict[str, object
         held(history)
 
 
-FULL = FaultStep("fill", "state", "fetched", fraction=0.5, seconds=1.0)
+FULL = FillStep("fetched", fraction=0.5, seconds=1.0)
 READ, UNREAD = DamageOver(t_ns=9 * S, file="cut-2", read=True), DamageOver(
     t_ns=9 * S, file="cut-2", read=False
 )  # fmt: skip
@@ -143,7 +144,7 @@ def test_a_schedule_whose_fault_had_no_effect_shows_nothing(
 
 def after_drain(folder: Path, *more: Event) -> History:
     """Return a run of app double that was killed after drain."""
-    kill = FaultStep("kill", "engine", "drained")
+    kill = KillEngineStep("drained")
     recipe = {"kind": "numbers", "seed": 1, "records": 100, "partitions": 1}
     run = RunFolder(
         folder,

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tickproof.conformance.faults.kinds import FAULTS
+from tickproof.conformance.fault_steps import KINDS, FaultStep, FillStep, KillEngineStep, KillStep
 from tickproof.conformance.history import events
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import judging
 from tickproof.conformance.suites import breaches, registry
 from tickproof.conformance.suites.catalog import CATALOG, draw, judges_of
@@ -81,7 +81,7 @@ def rechecked(run: RunFolder) -> list[Outcome]:
     return judging.recheck(run.folder)
 
 
-KILL, KILL_WORKER = FaultStep("kill", "engine", "fetched"), FaultStep("kill", "worker", "fetched")
+KILL, KILL_WORKER = KillEngineStep("fetched"), KillStep("fetched", target="worker")
 DRAINING = events.DrainAsked(t_ns=3_000_000, published=5)
 #: scenario, code, control lines, events; requirement, general.
 CASES = [
@@ -115,7 +115,7 @@ CASES = [
      "EO-EARLY-DEATH", "EO-ENGINE-DEATH"),
     ("count-uneven-death", "EXITED", lines(UP), [*fired(KILL), RELEASED],
      "EO-UNEVEN", "EO-RELEASED"),
-    ("count-full-disk", "EXITED", lines(UP), fired(FaultStep("fill", "state", "fetched"), KILL),
+    ("count-full-disk", "EXITED", lines(UP), fired(FillStep("fetched", seconds=1.0), KILL),
      "EO-FULL-DISK", "EO-ENGINE-DEATH"),
 ]  # fmt: skip
 
@@ -190,9 +190,8 @@ def test_a_listed_gap_covers_what_a_run_blocks(broken_off):
 
 
 def test_every_fault_has_a_requirement():
-    for kind in FAULTS:
-        for target in kind.targets:
-            assert {(kind.do, target), (kind.do, None)} & breaches.BY_FAULT.keys()
+    for do, target in KINDS:
+        assert {(do, target), (do, None)} & breaches.BY_FAULT.keys()
 
 
 def test_a_scenario_with_faults_names_its_own_end():

@@ -24,8 +24,8 @@ from tests.suites import (
     tampering,
 )
 from tests.suites.cases import Cases
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.suites import families, registry
 from tickproof.conformance.suites.catalog import CATALOG, JUDGES
 from tickproof.conformance.suites.judge import Fail, KitError, NotClaimed, Unknown
@@ -197,7 +197,7 @@ def test_a_run_with_output_from_the_future_fails(copy_of, scenario):
 def test_engine_without_checkpoint_op_does_not_claim_it(copy_of):
     folder = copy_of("count-checkpoint")
     tampering.no_fault(folder)
-    step = FaultStep("kill", "engine", "checkpoint").to_json()
+    step = KillEngineStep("checkpoint").to_json()
     tampering.added("fault-missed", step=step, why="the engine has no checkpoint op")(folder)
     with pytest.raises(NotClaimed):
         judge_of("EO-CHECKPOINT-OP", "count-checkpoint")(History(folder))

@@ -8,6 +8,13 @@ import numpy as np
 import pytest
 
 from tests.judging import judge_of
+from tickproof.conformance.fault_steps import (
+    ErrorStep,
+    FaultStep,
+    KillEngineStep,
+    KillStep,
+    PauseStep,
+)
 from tickproof.conformance.history.events import (
     Drained,
     KafkaNames,
@@ -17,7 +24,7 @@ from tickproof.conformance.history.events import (
     Started,
 )
 from tickproof.conformance.history.fired_fault import FiredFault
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.require import not_fetched_below
 from tickproof.conformance.testing.output_log import output_log
@@ -86,7 +93,7 @@ def fired(
 
 def history(folder: Path, waited_s: float, starved_s: float = 0.0):
     """Make a run whose one worker dies at 1 s, and whose output goes on after ``waited_s``."""
-    step = FaultStep("kill", "worker", "staged", fraction=0.5)
+    step = KillStep("staged", target="worker", fraction=0.5)
     t_ns = np.full(RECORDS, SECOND // 2, np.int64)
     t_ns[RECORDS // 2 :] = SECOND + int(waited_s * SECOND)
     run = exact_run(folder, "kafka-worker-in-transaction", step, t_ns=t_ns)
@@ -116,7 +123,7 @@ def test_what_the_machine_withheld_holds_no_reader_up(tmp_path: Path) -> None:
 
 def long_downtime(folder: Path, begun: int, *aborted_s: float):
     """Make a run that is exact, with a death at 1 s and a start at 12 s."""
-    step = FaultStep("kill", "engine", "losing", fraction=0.5, down_s=11.0)
+    step = KillEngineStep("losing", fraction=0.5, down_s=11.0)
     run = exact_run(folder, "kafka-long-downtime", step, t_ns=13 * SECOND)
     run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS), (13 * SECOND, 0, 0, 0, RECORDS)])
     run.events(
@@ -156,7 +163,7 @@ def commits_behind(
     open_until_s: of each transaction that was aborted, when it began and ended, and how many were
     committed meanwhile. released: offsets committed by the second death; 40 were by the first.
     """
-    steps = FaultStep("kill", "engine", "joining"), FaultStep("kill", "engine", "cuts", cuts=2)
+    steps = KillEngineStep("joining"), KillEngineStep("cuts", cuts=2)
     run = exact_run(
         folder, "kafka-commits-behind", *steps, t_ns=15 * SECOND, transaction_s=transaction_s
     )
@@ -230,7 +237,7 @@ def test_without_offsets_in_transactions_nothing_is_promised_of_them(tmp_path: P
 def answered_with_errors(folder: Path, *counts: int, with_offsets: int = 9):
     """Make a run that is exact, with two errors of Kafka; ``counts``: answers of each."""
     steps = [
-        FaultStep("error", "sink", "fetched", seconds=0.1, request=request, error=error)
+        ErrorStep("fetched", seconds=0.1, request=request, error=error)
         for request, error in (
             ("EndTxn", "CONCURRENT_TRANSACTIONS"),
             ("Produce", "REQUEST_TIMED_OUT"),
@@ -333,7 +340,7 @@ def paused(folder: Path, later: list[tuple[int, int, int, int, int]], session_s:
     """Make a run whose worker stops at 1 s, for 4.5 s; ``later``: fetches."""
     numbers = np.arange(2 * RECORDS, dtype="<i8").view(NUMBER)
     parts = {(0, 0): numbers[:RECORDS], (0, 1): numbers[RECORDS:]}
-    step = FaultStep("pause", "worker", "committing", fraction=0.2, seconds=4.5)
+    step = PauseStep("committing", target="worker", fraction=0.2, seconds=4.5)
     run = RunFolder(
         folder,
         Scenario("kafka-partition-returns", "passthrough", {}, {}, faults=(step,)),

@@ -12,10 +12,11 @@ import pytest
 from tests.judging import judge_of
 from tickproof.conformance.checkers.count import check_count
 from tickproof.conformance.engines.toml_model import Delivery, State
+from tickproof.conformance.fault_steps import DelayStep, FaultStep, KillEngineStep
 from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.history.fired_fault import FiredFault
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import Claims, Death, FaultStep, Scenario
+from tickproof.conformance.scenario import Claims, Death, Scenario
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.evidence import (
     CHANGED,
@@ -35,8 +36,8 @@ from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 
 S = 1_000_000_000
 RECORDS = 200
-KILL = FaultStep("kill", "engine", "fetched", fraction=0.5)
-SLOW = FaultStep("delay", "source", "fetched", fraction=0.5, seconds=1.0, lag_s=0.1)
+KILL = KillEngineStep("fetched", fraction=0.5)
+SLOW = DelayStep("fetched", target="source", fraction=0.5, seconds=1.0, lag_s=0.1)
 STATES, DELIVERIES = get_args(State), get_args(Delivery)
 #: Each combination of the claims of state and delivery.
 CLAIMS = [*product(STATES, DELIVERIES)]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tickproof.conformance.fault_steps import FaultStep, KillStep, ScaleStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.event import (
     ActiveProcess,
@@ -14,7 +15,7 @@ from tickproof.conformance.history.event import (
     PartitionState,
     UsedConnection,
 )
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.judge import Fail
 from tickproof.conformance.suites.scales import ScaleCost, costs, require_numbers, require_scaled
 from tickproof.conformance.testing.output_log import output_log
@@ -72,7 +73,7 @@ def run(tmp_path):
     return run
 
 
-SCALE = _fault(2 * S - 2, FaultStep("scale", "engine", "fetched", workers=2))
+SCALE = _fault(2 * S - 2, ScaleStep("fetched", workers=2))
 SEEN = (
     events.Started(t_ns=0, pid=1), events.Deployed(t_ns=1, pid=1), _topology(2), _look(3, 0, 0),
     SCALE, events.Scaled(t_ns=5 * S, workers=2, asked_ns=2 * S), _topology(5 * S + 1),
@@ -99,13 +100,13 @@ def test_no_output_came_after_it(run):
 
 
 def test_a_scale_with_a_death_in_it_has_no_figures(run):
-    kill = _fault(3 * S, FaultStep("kill", "worker", "scaling"))
+    kill = _fault(3 * S, KillStep("scaling", target="worker"))
     run.events(*SEEN[:5], kill, *SEEN[5:])
     assert costs(run.history()) == []
 
 
 def test_only_what_comes_before_the_next_fault_counts(run):
-    kill = _fault(int(5.5 * S), FaultStep("kill", "worker", "fetched"))
+    kill = _fault(int(5.5 * S), KillStep("fetched", target="worker"))
     run.events(*SEEN, kill)
     (cost,) = costs(run.history())
     assert cost.again == 5

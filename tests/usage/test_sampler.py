@@ -21,12 +21,12 @@ from tests.long import LONG
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history import events, seal
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.usage import sampler
@@ -93,7 +93,7 @@ def test_a_run_shorter_than_a_second_has_a_first_and_a_last_sample(tmp_path, mon
 @LONG
 def test_an_engine_that_is_killed_is_followed_into_its_next_life(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sampler, "PERIOD_S", 0.02)
-    kill = FaultStep("kill", "engine", "fetched", fraction=0.5)
+    kill = KillEngineStep("fetched", fraction=0.5)
     history = run(tmp_path / "run", records=40_000, rate=20_000.0, faults=(kill,))
     (fault,) = history.faults
     usage = history.usage

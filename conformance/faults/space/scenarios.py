@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tickproof.conformance.fault_steps import FaultStep
 from tickproof.conformance.faults.schedule_file import KINDS, tick_for
 from tickproof.conformance.faults.space import strikes
 from tickproof.conformance.faults.space.dimensions import (
@@ -21,7 +22,7 @@ from tickproof.conformance.faults.space.dimensions import (
 )
 from tickproof.conformance.faults.space.exclusions import COUNTS, MARKETS
 from tickproof.conformance.faults.space.offers import APPS
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 
 #: Scenarios that come from a point are named so.
 PREFIX: Final = "space-"
@@ -97,7 +98,7 @@ def pace(records: int, seconds: float, faults: tuple[FaultStep, ...]) -> float:
 
     A fault that lasts must not last until the end of the input.
     """
-    lasting = sum(step.seconds for step in faults)
+    lasting = sum(step.lasts_s for step in faults)
     whole = seconds + LASTING_TIMES * lasting
     return min(FASTEST, float(max(1, round(records / whole))))
 

@@ -7,30 +7,42 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tickproof.conformance.faults.host_fault import HostFault
-from tickproof.conformance.faults.kinds import fault_of
-from tickproof.conformance.faults.scale import Scale
+from tickproof.conformance.fault_steps import (
+    KINDS,
+    DelayHostStep,
+    DelayStep,
+    FaultStep,
+    HostStep,
+    KillEngineStep,
+    KillHostStep,
+    KillStep,
+    LastingStep,
+    LossStep,
+    ScaleStep,
+    ThrottleHostStep,
+    ThrottleStep,
+)
 from tickproof.conformance.faults.space.dimensions import Point, Strike, Strikes, When
-from tickproof.conformance.scenario import FaultStep
 
 #: To how many workers an engine scales, one place after the other: up, down, and up again.
 _WORKERS: Final = (3, 1, 4)
-#: What some faults need to be told, ...
-_MORE: Final[Mapping[str, Mapping[str, Any]]] = {
-    "delay": {"lag_s": 0.1}, "throttle": {"rate": 50_000.0}, "scale": {"workers": _WORKERS[0]},
-}  # fmt: skip
-#: ... and where it is done to a host. An engine may find another place while it is down.
-_MORE_OF_HOST: Final[Mapping[str, Mapping[str, Any]]] = {
-    "kill": {"down_s": 2.0}, "loss": {"share": 0.1}, "throttle": {"rate": 100_000.0},
-    "delay": {"lag_s": 0.1},
-}  # fmt: skip
+#: What some kinds need to be told. An engine may find another place while its host is down.
+_GIVEN: Final[Mapping[type[FaultStep], Mapping[str, Any]]] = {
+    DelayStep: {"lag_s": 0.1},
+    ThrottleStep: {"rate": 50_000.0},
+    ScaleStep: {"workers": _WORKERS[0]},
+    KillHostStep: {"down_s": 2.0},
+    LossStep: {"share": 0.1},
+    ThrottleHostStep: {"rate": 100_000.0},
+    DelayHostStep: {"lag_s": 0.1},
+}
 #: Seconds that a fault of a host lasts: some engines take it for dead then, or wait for it.
 _CUT_OFF_S: Final = (0.5, 3.0)
 #: Deaths that a recovery may follow, by the claim that they need if a strike comes after them:
 #: the first that is claimed.
 PRELUDES: Final[dict[str, FaultStep]] = {
-    "engine": FaultStep("kill", "engine", "fetched", cut=True),
-    "all-workers": FaultStep("kill", "worker", "fetched", cut=True),
+    "engine": KillEngineStep("fetched", cut=True),
+    "all-workers": KillStep("fetched", target="worker", cut=True),
 }
 #: Cuts of a life after which a strike comes.
 CUTS: Final = {
@@ -45,11 +57,12 @@ _PLACES: Final = {
 
 
 def step_of(strike: Strike) -> FaultStep:
-    """Return a strike as a step, at no moment in particular."""
+    """Return a strike as a step, at no moment in particular, that lasts a second if it lasts."""
     do, target, *damage = strike.value.split()
-    more = (_MORE_OF_HOST if target == "host" else _MORE).get(do, {})
-    more = {"damage": damage[0]} if damage else more
-    return FaultStep(do, target, "fetched", **more)  # type: ignore[arg-type]
+    kind = KINDS[do, target]  # type: ignore[index]
+    given = {"damage": damage[0]} if damage else dict(_GIVEN.get(kind, {}))
+    given |= {"seconds": 1.0} if issubclass(kind, LastingStep) else {}
+    return kind("fetched", target=target, **given)  # type: ignore[arg-type]
 
 
 def steps(
@@ -61,14 +74,14 @@ def steps(
     silence before a strike at an idle engine.
     """
     strike = step_of(point.strike)
-    if fault_of(strike).lasts:
-        of_host = isinstance(fault_of(strike), HostFault)
+    if isinstance(strike, LastingStep):
+        of_host = isinstance(strike, HostStep)
         lasting_s = round(rng.uniform(*_CUT_OFF_S), 2) if of_host else seconds
         strike = replace(strike, seconds=lasting_s)
     found: list[FaultStep] = []
     for place, workers in zip(_PLACES[point.strikes], _WORKERS, strict=False):
         fraction = round(place + rng.uniform(-0.01, 0.01), 4)
-        if isinstance(fault_of(strike), Scale):
+        if isinstance(strike, ScaleStep):
             strike = replace(strike, workers=workers)
         if point.when is When.SCALING:
             found += [scale(workers, fraction), replace(strike, at="scaling")]
@@ -80,9 +93,7 @@ def steps(
 def scale(workers: int, fraction: float) -> FaultStep:
     """Return a scale in the midst of the input, once there was a cut."""
     # A delay: a connection that is held might keep its worker from leaving.
-    return FaultStep(
-        "scale", "engine", "fetched", fraction=fraction, delay_s=0.02, workers=workers, cut=True
-    )
+    return ScaleStep("fetched", fraction=fraction, delay_s=0.02, workers=workers, cut=True)
 
 
 def _at(
@@ -106,8 +117,8 @@ def _at(
         case When.RECOVERY | When.SECOND_RECOVERY:
             claimed = next(death for need, death in PRELUDES.items() if need in survives)
             first = replace(claimed, fraction=fraction)
-            again = [FaultStep("kill", claimed.target, "recovery")] * (when is not When.RECOVERY)
-            return [first, *again, replace(strike, at="recovery")]
+            again = [replace(first, at="recovery", fraction=0.0, cut=False)]
+            return [first, *again * (when is not When.RECOVERY), replace(strike, at="recovery")]
     # Without a delay the connection is held, so that an engine quick to cut has to wait.
     late = when is When.BEFORE_CUT and rng.random() < 0.5
     delay_s = round(rng.uniform(0.0, 0.02), 4) if late else 0.0

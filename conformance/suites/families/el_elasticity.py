@@ -8,10 +8,22 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Final
 
+from tickproof.conformance.fault_steps import (
+    CutStep,
+    FaultStep,
+    FillStep,
+    KillEngineStep,
+    KillStep,
+    PauseStep,
+    RescaleStep,
+    ScaleStep,
+    Target,
+    fault_step,
+)
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.space.strikes import scale
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FaultStep, Scenario, Target
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.carriers import ON_MERGED, ON_TWO, STATE_FIRST
 from tickproof.conformance.suites.require import require_correct, require_fired
 from tickproof.conformance.suites.requirement import Family, Needs
@@ -42,22 +54,16 @@ def _rescaled(
     for (low, workers), victim in zip(numbers, cycle(victims), strict=False):
         drawn = kill(rng, "engine", low, low + 0.1, cut=True)
         # A delay: a connection that is held might keep the engine from its stop.
-        stop = FaultStep(
-            "rescale",
-            "engine",
-            "fetched",
-            fraction=drawn.fraction,
-            delay_s=0.02,
-            workers=workers,
-            cut=True,
+        stop = RescaleStep(
+            "fetched", fraction=drawn.fraction, delay_s=0.02, workers=workers, cut=True
         )
         steps.append(stop)
         if victim in context.survives:
             if while_cutting:
-                death = FaultStep("kill", victim, "cutting", fraction=drawn.fraction)
+                death = fault_step("kill", victim, "cutting", fraction=drawn.fraction)
             else:
                 later = round(drawn.fraction + _NEXT, 4)
-                death = FaultStep("kill", victim, "fetched", fraction=later, cut=True)
+                death = fault_step("kill", victim, "fetched", fraction=later, cut=True)
             steps.append(death)
     return tuple(steps)
 
@@ -193,7 +199,7 @@ def count_scale_death(context: Context, rng: random.Random) -> Scenario:
     mortal: tuple[Target, ...] = ("worker", "engine", "coordinator")
     victims = [one for one in mortal if one in context.survives]
     deaths = tuple(
-        FaultStep("kill", one, "scaling", delay_s=round(rng.uniform(0.0, 0.01), 4))
+        fault_step("kill", one, "scaling", delay_s=round(rng.uniform(0.0, 0.01), 4))
         for one in victims
     )
     faults = _scaled(rng, (0.15, 4), (0.4, 1), (0.65, 3), then=deaths)
@@ -210,14 +216,14 @@ def count_scale_trouble(context: Context, rng: random.Random) -> Scenario:
             (0.12, 1),
             (0.35, 4),
             then=(
-                _claimed(context, FaultStep("cut", "sink", "scaling")),
-                _claimed(context, FaultStep("pause", "worker", "scaling", seconds=1.5)),
+                _claimed(context, CutStep("scaling", target="sink")),
+                _claimed(context, PauseStep("scaling", target="worker", seconds=1.5)),
             ),
         )
     )
     at = round(rng.uniform(0.58, 0.63), 4)
     faults += [
-        FaultStep("fill", "state", "fetched", fraction=at, cut=True, seconds=0.8),
+        FillStep("fetched", fraction=at, cut=True, seconds=0.8),
         replace(scale(2, round(at + _NEXT, 4)), cut=False),
     ]
     if last := _claimed(context, kill(rng, "engine", 0.85, 0.9, cut=True)):
@@ -264,9 +270,9 @@ def count_scale_then_death(context: Context, rng: random.Random) -> Scenario:
     at = rng.uniform(0.1, 0.15)
     faults = _then(
         context,
-        (at, 3, FaultStep("kill", "worker", "fetched")),
-        (at + 0.28, 2, FaultStep("kill", "engine", "checkpoint")),
-        (at + 0.56, 4, FaultStep("kill", "workers", "fetched")),
+        (at, 3, KillStep("fetched", target="worker")),
+        (at + 0.28, 2, KillEngineStep("checkpoint")),
+        (at + 0.56, 4, KillStep("fetched", target="workers")),
     )
     return carried(
         context,
@@ -283,8 +289,8 @@ def market_scale_then_death(context: Context, rng: random.Random) -> Scenario:
     at = rng.uniform(0.1, 0.15)
     faults = _then(
         context,
-        (at, 3, FaultStep("kill", "worker", "committing")),
-        (at + 0.35, 2, FaultStep("kill", "engine", "losing", delay_s=0.25)),
+        (at, 3, KillStep("committing", target="worker")),
+        (at + 0.35, 2, KillEngineStep("losing", delay_s=0.25)),
     )
     return market(context, 90_000, rate=40_000, faults=faults)
 
@@ -312,7 +318,7 @@ EL.requirement(
 
 @scenario(*STATE_FIRST)
 def count_scale_twice(context: Context, rng: random.Random) -> Scenario:
-    others = tuple(FaultStep("scale", "engine", "scaling", workers=workers) for workers in (3, 1))
+    others = tuple(ScaleStep("scaling", workers=workers) for workers in (3, 1))
     faults = _scaled(rng, (0.2, 4), (0.55, 2), then=others)
     return carried(context, context.records(90_000), rate=40_000, faults=faults)
 

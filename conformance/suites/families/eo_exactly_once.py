@@ -14,21 +14,26 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof.conformance import apps
+from tickproof.conformance.fault_steps import (
+    CutStep,
+    Damaged,
+    FaultStep,
+    FillStep,
+    KillEngineStep,
+    KillStep,
+    Loss,
+    Moment,
+    PowerStep,
+    Target,
+    fault_step,
+)
 from tickproof.conformance.faults.kinds import fault_of, within
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.scenario import (
-    Damaged,
-    FaultStep,
-    Loss,
-    Moment,
-    Scenario,
-    SinkBehaviour,
-    Target,
-)
+from tickproof.conformance.scenario import Scenario, SinkBehaviour
 from tickproof.conformance.suites.carriers import (
     MERGED,
     MERGED_REJECTS,
@@ -228,9 +233,9 @@ EO.requirement(
 @scenario(*STATE_FIRST)
 def count_death_in_recovery(context: Context, rng: random.Random) -> Scenario:
     # Twice: what guards itself against a start that crashes again and again counts to three.
-    again = FaultStep("kill", "engine", "recovery")
+    again = KillEngineStep("recovery")
     # The sink is slow, and the connections break as the engine recovers once more.
-    broken = FaultStep("cut", "source", "recovery")
+    broken = CutStep("recovery", target="source")
     breaks = "connection" in context.survives and context.transport == "log"
     meanwhile = (broken,) if breaks else ()
     first = kill(rng, "engine", 0.3, 0.6, cut=True)
@@ -270,7 +275,7 @@ def _claimed(context: Context, best: Target, other: Target, step: FaultStep) -> 
 
 
 def _all_paused(step: FaultStep) -> FaultStep:
-    return replace(step, do="pause", target="engine", seconds=1.0)
+    return step.instead("pause", "engine", seconds=1.0)
 
 
 EO.requirement(
@@ -294,7 +299,7 @@ def count_early_death(context: Context, rng: random.Random) -> Scenario:
     # When the first output was taken: it is acknowledged late, so that a cut that waits for
     # that comes after the kill.
     fraction = round(rng.uniform(0.001, 0.004), 4)
-    step = FaultStep("kill", "engine", "staged", fraction=fraction)
+    step = KillEngineStep("staged", fraction=fraction)
     sink = SinkBehaviour(ack_delay_s=0.4, budget_s=0.9)
     return carried(context, context.records(30_000), rate=60_000, faults=(step,), sink=sink)
 
@@ -328,7 +333,7 @@ EO.requirement(
 def count_uneven_death(context: Context, rng: random.Random) -> Scenario:
     # Late in a long life, after many cuts: in a silence the last of them comes up with the
     # input, far beyond record 32,768 of the crowded partition.
-    step = FaultStep("kill", "engine", "fetched", fraction=round(rng.uniform(0.74, 0.79), 4))
+    step = KillEngineStep("fetched", fraction=round(rng.uniform(0.74, 0.79), 4))
     recipe = {"partitions": 6, "empty": [0], "ended_early": [1, 4], "skew": 0.9}
     return carried(
         context,
@@ -365,7 +370,7 @@ def count_late_partitions_death(context: Context, rng: random.Random) -> Scenari
     # Two partitions begin when 47 % of the input is out. The second death finds records of
     # theirs fetched, and cuts of the other partitions alone.
     first = kill(rng, "engine", 0.2, 0.35, cut=True)
-    second = FaultStep("kill", "engine", "fetched", fraction=0.485)
+    second = KillEngineStep("fetched", fraction=0.485)
     recipe = {"partitions": 6, "begin_late": [0, 4]}
     return deaths(context, first, second, recipe=recipe)
 
@@ -413,7 +418,7 @@ EO.requirement(
 def count_pause(context: Context, rng: random.Random) -> Scenario:
     # An engine that replaces workers may replace one that stands still; any other has to wait.
     target: Target = "worker" if "worker" in context.survives else "engine"
-    step = FaultStep(
+    step = fault_step(
         "pause", target, "fetched", fraction=round(rng.uniform(0.3, 0.6), 4), seconds=2.0
     )
     return deaths(context, step)
@@ -492,9 +497,7 @@ EO.requirement(
 
 @scenario(*STATE_FIRST)
 def count_after_drain(context: Context, _rng: random.Random) -> Scenario:
-    return carried(
-        context, context.records(30_000), faults=(FaultStep("kill", "engine", "drained"),)
-    )
+    return carried(context, context.records(30_000), faults=(KillEngineStep("drained"),))
 
 
 def _from_the_checkpoint(history: History) -> None:
@@ -577,10 +580,7 @@ EO.requirement(
 def market_after_drain(context: Context, _rng: random.Random) -> Scenario:
     # What came last gives no output, and is covered by a cut all the same.
     return market(
-        context,
-        30_000,
-        recipe={"reject_one_in": 70_000},
-        faults=(FaultStep("kill", "engine", "drained"),),
+        context, 30_000, recipe={"reject_one_in": 70_000}, faults=(KillEngineStep("drained"),)
     )
 
 
@@ -764,10 +764,8 @@ EO.requirement(
 def count_checkpoint(context: Context, rng: random.Random) -> Scenario:
     # One that deaths meet may be refused. If not, it covers what the dead had done, and the second
     # fault comes right after it.
-    workers = FaultStep(
-        "kill", "workers", "checkpointing", fraction=round(rng.uniform(0.2, 0.35), 3)
-    )
-    step = FaultStep("kill", "engine", "checkpoint", fraction=round(rng.uniform(0.5, 0.75), 3))
+    workers = KillStep("checkpointing", target="workers", fraction=round(rng.uniform(0.2, 0.35), 3))
+    step = KillEngineStep("checkpoint", fraction=round(rng.uniform(0.5, 0.75), 3))
     # A cut takes as long as the acknowledgements before it: an answer that does not wait for it
     # comes well ahead of it.
     return carried(
@@ -875,10 +873,8 @@ def count_full_disk_at_the_end(context: Context, rng: random.Random) -> Scenario
     # Drain is asked for before, and the rest of the input comes while nothing can be written:
     # the cut that the answer waits for is due then. At the last record, a fast engine has made
     # it before the disk is full.
-    full = FaultStep(
-        "fill", "state", "fetched", fraction=round(rng.uniform(0.6, 0.8), 4), seconds=2.0, cut=True
-    )
-    death = FaultStep("kill", "engine", "drained")
+    full = FillStep("fetched", fraction=round(rng.uniform(0.6, 0.8), 4), seconds=2.0, cut=True)
+    death = KillEngineStep("drained")
     return carried(
         context, context.records(60_000), rate=60_000, faults=(full, death), drain_at=0.5
     )
@@ -887,9 +883,7 @@ def count_full_disk_at_the_end(context: Context, rng: random.Random) -> Scenario
 @scenario(*STATE_FIRST)
 def count_full_disk(context: Context, rng: random.Random) -> Scenario:
     # Killed while nothing can be written: what was released without a cut is needed then.
-    full = FaultStep(
-        "fill", "state", "fetched", fraction=round(rng.uniform(0.3, 0.5), 4), seconds=2.0, cut=True
-    )
+    full = FillStep("fetched", fraction=round(rng.uniform(0.3, 0.5), 4), seconds=2.0, cut=True)
     # An engine that goes on without cuts has more than 16,384 outputs of a partition to repeat.
     death = kill(rng, "engine", full.fraction, full.fraction)
     death = replace(death, delay_s=1.0, burst=context.records(30_000))
@@ -1000,7 +994,7 @@ def _damaged(context: Context, rng: random.Random, *kinds: Damaged) -> Scenario:
 
 def _corrupt(rng: random.Random, low: float, high: float, damage: Damaged) -> FaultStep:
     step = kill(rng, "engine", low, high, cut=True)
-    return replace(step, do="corrupt", target="state", damage=damage)
+    return step.instead("corrupt", "state", damage=damage)
 
 
 @scenario(*STATE_FIRST)
@@ -1051,7 +1045,7 @@ def _right_or_refused(history: History) -> None:
     file = fault.file or None
     # Nobody can read a file that was removed: to go on, and rightly, is all there is to see.
     # Who releases nothing shows that there was a cut by going on from one.
-    removed = fault.step.damage == "missing"
+    removed = fault_of(fault.step).removes_file
     again, before = refetched(history, 0)
     if not file or not (fault.released or was_read or (removed and again < before)):
         raise Unknown(
@@ -1074,7 +1068,7 @@ def count_power_loss(context: Context, rng: random.Random) -> Scenario:
     # the third within a write: there a cut is not durable that was not synced in that order.
     def step(at: Moment, low: float, loss: Loss, **rest: Any) -> FaultStep:
         fraction = round(rng.uniform(low, low + 0.04), 4)
-        return FaultStep("power", "engine", at, fraction=fraction, loss=loss, **rest)
+        return PowerStep(at, fraction=fraction, loss=loss, **rest)
 
     return deaths(
         context,

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import random
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from tickproof.conformance.fault_steps import (
+    Error,
+    ErrorStep,
+    FaultStep,
+    KillEngineStep,
+    Moment,
+    PauseStep,
+    Request,
+    Target,
+    fault_step,
+)
 from tickproof.conformance.faults.kinds import within
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import Error, FaultStep, Moment, Request, Scenario, Target
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.carriers import STATE_FIRST
 from tickproof.conformance.suites.evidence import LOSS, outputs, whole
 from tickproof.conformance.suites.families.st_state import count
@@ -58,10 +69,10 @@ def _kill(
     high: float,
     *,
     cut: bool = False,
-    down_s: float = 0.0,
+    **rest: Any,
 ) -> FaultStep:
     fraction = round(rng.uniform(low, high), 3)
-    return FaultStep("kill", target, at, fraction=fraction, cut=cut, down_s=down_s)
+    return fault_step("kill", target, at, fraction=fraction, cut=cut, **rest)
 
 
 def _exact(history: History) -> None:
@@ -122,7 +133,7 @@ def _left_open(history: History) -> None:
 def kafka_commits_behind(context: Context, rng: random.Random) -> Scenario:
     # Output and state are in the transaction that is left open, its offsets are not: nobody has to
     # wait for them. The second death comes once others have committed behind it, in all partitions.
-    second = FaultStep("kill", "engine", "cuts", fraction=round(rng.uniform(0.55, 0.7), 3), cuts=5)
+    second = KillEngineStep("cuts", fraction=round(rng.uniform(0.55, 0.7), 3), cuts=5)
     return _kills(context, _kill(rng, "engine", "joining", 0.2, 0.35, cut=True), second)
 
 
@@ -236,9 +247,7 @@ _ANSWERS: Final[tuple[tuple[Request, tuple[Error, ...], float], ...]] = (
 @scenario(*STATE_FIRST)
 def kafka_errors(context: Context, rng: random.Random) -> Scenario:
     steps = (
-        FaultStep(
-            "error",
-            "sink",
+        ErrorStep(
             "fetched",
             fraction=round(rng.uniform(*place), 3),
             seconds=seconds,
@@ -323,12 +332,8 @@ KA.requirement(
 
 
 def _lost_session(context: Context, rng: random.Random, at: Moment, beyond_s: float) -> Scenario:
-    step = FaultStep(
-        "pause",
-        "worker",
-        at,
-        fraction=round(rng.uniform(0.2, 0.3), 3),
-        seconds=beyond_s + _BEYOND_S,
+    step = PauseStep(
+        at, target="worker", fraction=round(rng.uniform(0.2, 0.3), 3), seconds=beyond_s + _BEYOND_S
     )
     return _kills(context, step, rate=_SLOWLY)
 
@@ -380,7 +385,7 @@ def _taken_over(history: History, fault: events.FiredFault) -> bool:
     transaction that the paused one left open, which it may commit when it wakes.
     """
     since_ns = fault.struck_ns + history.record.kafka.session_s * 1e9
-    until_ns = fault.struck_ns + fault.step.seconds * 1e9
+    until_ns = fault.struck_ns + fault.step.lasts_s * 1e9
     fetches, t_ns = history.fetches, history.fetches["t_ns"]
     before = (t_ns > fault.struck_ns + _ON_ITS_WAY_NS) & (t_ns < since_ns)
     waiting = (t_ns > (since_ns + until_ns) / 2) & (t_ns < until_ns)

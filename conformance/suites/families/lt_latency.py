@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.latency.statistics import samples_needed
-from tickproof.conformance.scenario import FaultStep, Pace, Scenario
+from tickproof.conformance.scenario import Pace, Scenario
 from tickproof.conformance.suites.carriers import EVERY
 from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.require import require_completed, require_fired
@@ -400,7 +401,7 @@ def service_recovery(context: Context, rng: random.Random) -> Scenario:
     kill_s = warm_up_s + rng.uniform(*KILL_S)
     total_s = warm_up_s + KILL_S[1] + within_s(profile, context.recovery_s) + TAIL_S
     recipe = {"kind": "keyed", "keys": 1_000} | paced(total_s, RECOVERY_RATE)
-    faults = (FaultStep("kill", "engine", "fetched", fraction=round(kill_s / total_s, 4)),)
+    faults = (KillEngineStep("fetched", fraction=round(kill_s / total_s, 4)),)
     return Scenario(
         "",
         "count",

@@ -10,10 +10,11 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
+from tickproof.conformance.fault_steps import FIRST, Do, FaultStep, Way, fault_step
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FIRST, Do, FaultStep, Scenario, Way
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.carriers import ON_TWO, STATE_FIRST
 from tickproof.conformance.suites.judge import Fail, Unknown
 from tickproof.conformance.suites.require import require_completed, require_correct
@@ -43,7 +44,7 @@ _OF_PACKETS: Final[tuple[tuple[Do, dict[str, float]], ...]] = (
 
 def _at(rng: random.Random, low: float, do: Any, **rest: Any) -> FaultStep:
     fraction = round(rng.uniform(low, low + 0.1), 4)
-    return FaultStep(do, "host", "fetched", fraction=fraction, **rest)
+    return fault_step(do, "host", "fetched", fraction=fraction, **rest)
 
 
 def _parted(rng: random.Random, low: float, way: Way = "both") -> FaultStep:

@@ -7,11 +7,12 @@ import random
 from functools import partial
 from typing import Final
 
+from tickproof.conformance.fault_steps import PauseStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.json_lines import object_of
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.scenario import FaultStep, Scenario, SinkBehaviour
+from tickproof.conformance.scenario import Scenario, SinkBehaviour
 from tickproof.conformance.suites.carriers import COUNTABLE, STATELESS_FIRST
 from tickproof.conformance.suites.evidence import due, outputs, sequences
 from tickproof.conformance.suites.families.eo_exactly_once import (
@@ -455,8 +456,8 @@ PR.requirement(
 @scenario(*COUNTABLE)
 def count_all_paused(context: Context, rng: random.Random) -> Scenario:
     # What comes out meanwhile comes from somebody else than the workers.
-    step = FaultStep(
-        "pause", "workers", "fetched", fraction=round(rng.uniform(0.2, 0.4), 4), seconds=0.6
+    step = PauseStep(
+        "fetched", target="workers", fraction=round(rng.uniform(0.2, 0.4), 4), seconds=0.6
     )
     return carried(context, context.records(60_000), rate=60_000, faults=(step,))
 
