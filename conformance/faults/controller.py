@@ -39,7 +39,7 @@ GRANT_S: Final = 0.02
 
 
 class Surroundings(Protocol):
-    """What a controller sees of the run that it is part of.
+    """The run as its controller sees it.
 
     connections: how many were opened so far. links: faults of connections, None where there is no
     server. scaling: a scale is not answered, or its workers were not seen; nothing but what comes
@@ -125,7 +125,7 @@ class FaultController:
 
     @property
     def _killed_last(self) -> bool:
-        """Whether the newest step was a kill."""
+        """True if the newest step was a kill."""
         return self._newest is not None and isinstance(fault_of(self._newest), KILLS)
 
     @property
@@ -159,7 +159,7 @@ class FaultController:
 
     @property
     def cuts(self) -> int:
-        """How many cuts this life has made: RELEASEs of the partition that has most."""
+        """Cuts of this life: RELEASEs of the partition that has most."""
         return max(
             (now - b for now, b in zip(self._log.cuts(), self._cuts_before, strict=True)), default=0
         )

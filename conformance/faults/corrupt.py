@@ -30,7 +30,7 @@ class Corrupt(ProcessFault):
 
     @property
     def damage(self) -> str:
-        """What is done to the file, as a sentence says it."""
+        """The damage to the file, as a sentence says it."""
         return DAMAGE[self.step.damage]
 
     def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:

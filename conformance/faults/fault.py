@@ -1,4 +1,4 @@
-"""What every fault has: what it does, its limits, its evidence and its words."""
+"""The base class of faults: their action, limits, evidence and words."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Fault:
 
     @property
     def lasts(self) -> bool:
-        """Whether it lasts, for ``seconds``."""
+        """True if it lasts, for ``seconds``."""
         return isinstance(self.step, LastingStep)
 
     @property
     def removes_file(self) -> bool:
-        """Whether it removes a file of the state: nobody can be seen to read that."""
+        """True if it removes a file of the state: nobody can be seen to read that."""
         return False
 
     @property
@@ -98,12 +98,12 @@ class Fault:
 
     @property
     def of_engine(self) -> bool:
-        """Whether it is done to the engine as a whole."""
+        """True if it is done to the engine as a whole."""
         return self.step.target == "engine"
 
     @property
     def what(self) -> str:
-        """What is done and to whom, as a sentence says it."""
+        """The action and its target, as a sentence says them."""
         return self.words.format(self=self, step=self.step)
 
     @property
@@ -118,7 +118,7 @@ class Fault:
 
     @property
     def length(self) -> str:
-        """How long it lasts: "for 2 s"."""
+        """Its length in words: "for 2 s"."""
         return f"for {self.step.lasts_s:g} s"
 
     def __str__(self) -> str:

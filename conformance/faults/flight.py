@@ -1,4 +1,4 @@
-"""What an engine holds: records that it fetched and has not released or answered yet."""
+"""Records in flight: fetched by the engine, and neither released nor answered yet."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class HostFault(Fault):
 
     @property
     def whom(self) -> str:
-        """Which host it is, as a sentence says it."""
+        """The host, as a sentence says it."""
         return self.step.host or "the host of a worker"
 
     @property
@@ -99,7 +99,7 @@ class BetweenHosts(HostFault):
 
     @property
     def between(self) -> str:
-        """Which packets are meant, as a sentence says it."""
+        """The packets that it meets, as a sentence says it."""
         peer = self.peer or "all others"
         return {
             "both": f"between {self.whom} and {peer}",

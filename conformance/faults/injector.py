@@ -1,4 +1,4 @@
-"""What a schedule does to an engine's processes and to the folder of its state."""
+"""Faults of an engine's processes and of its state directory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _FullDisk:
 
 @dataclass(frozen=True)
 class Crew:
-    """Whom a fault of processes may meet. holders: pids of those at whose moment it comes."""
+    """Processes that a fault may meet. holders: pids of those at whose moment it comes."""
 
     live: Engine
     members: Sequence[Member]
@@ -111,11 +111,11 @@ class ProcessFaultInjector:
         self._state_dir = folder
 
     def killed(self, live: Engine) -> bool:
-        """Whether the engine died by a fault, at once or in its aftermath, and is not up again."""
+        """Return True if a fault killed the engine, at once or later, and it is not up again."""
         return self._killed or (live.returncode not in (None, 0) and self._in_aftermath)
 
     def excuses(self, failure: EngineFailure) -> bool:
-        """Whether a request may be refused because of a fault: it is asked again."""
+        """Return True if a request may be refused because of a fault: it is asked again."""
         return failure.code == Code.REFUSED and self._in_aftermath
 
     @property
@@ -124,11 +124,11 @@ class ProcessFaultInjector:
 
     @property
     def lasting(self) -> bool:
-        """Whether a fault is in force: of a process that stands still, of disk or broker."""
+        """True if a fault is in force: of a process that stands still, of disk or broker."""
         return bool(self._paused) or self._full_disk is not None or self._broker_away
 
     def intact(self, member: Member) -> bool:
-        """Whether a process is alive and no fault has killed it."""
+        """Return True if a process is alive and no fault has killed it."""
         return member not in self._killed_members and member.alive
 
     # -- injections ---------------------------------------------------------------

@@ -51,7 +51,7 @@ class KillEngine(ProcessFault):
 
     @property
     def down(self) -> str:
-        """How long it stays down, as the sentence goes on."""
+        """Its downtime, as the sentence goes on."""
         return f", which stays down for {self.step.down_s:g} s" if self.step.down_s else ""
 
     def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:

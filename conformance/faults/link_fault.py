@@ -17,12 +17,12 @@ class LinkFault(Fault, LinkEffect):
 
     @property
     def of_source(self) -> bool:
-        """Whether it meets connections of the source."""
+        """True if it meets connections of the source."""
         return self.step.target == "source"
 
     @property
     def whom(self) -> str:
-        """Whose connections they are, as a sentence says it."""
+        """The side that the connections belong to, as a sentence says it."""
         return f"the {self.step.target}"
 
     @property

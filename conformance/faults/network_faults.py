@@ -1,4 +1,4 @@
-"""What a schedule does to the network between an engine's hosts, and to a whole host."""
+"""Faults of the network between an engine's hosts, and of a whole host."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class NetworkFaults:
 
     @property
     def lasting(self) -> bool:
-        """Whether a fault is in force."""
+        """True if a fault is in force."""
         return bool(self._lasting)
 
     def aim(self, fault: HostFault, host_of_worker: Callable[[], str]) -> Injection:

@@ -1,4 +1,4 @@
-"""What does a fault of the network: rules of nftables and tc, as text, and bad cables.
+"""Rules of nftables and tc that make a fault of the network, as text, and bad cables.
 
 Pure functions. The rules lie on the switch, where no process of an engine can reach them; only what
 slows down what a host sends lies on that host.

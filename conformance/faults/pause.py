@@ -27,7 +27,7 @@ class Pause(ProcessFault):
 
     @property
     def of_all_workers(self) -> bool:
-        """Whether every worker stands still, argv's own process too."""
+        """True if every worker stands still, argv's own process too."""
         return self.step.target == "workers"
 
     @property

@@ -25,7 +25,7 @@ class Power(ProcessFault):
 
     @property
     def taken(self) -> str:
-        """What it takes, as a sentence says it."""
+        """The data that it loses, as a sentence says it."""
         return LOSSES[self.step.loss]
 
     def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:

@@ -25,12 +25,12 @@ class ProcessFault(Fault):
 
     @property
     def of_workers(self) -> bool:
-        """Whether it meets workers alone."""
+        """True if it meets workers alone."""
         return self.step.target in ("worker", "workers")
 
     @property
     def whom(self) -> str:
-        """Whom it meets, as a sentence says it."""
+        """Its target, as a sentence says it."""
         return _WHOM[self.step.target]
 
     def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:

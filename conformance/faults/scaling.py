@@ -35,7 +35,7 @@ class Scaling:
 
     @property
     def under_way(self) -> bool:
-        """Whether an answer is due, or nobody has looked at the workers since one came."""
+        """True if an answer is due, or nobody has looked at the workers since one came."""
         return bool(self._open) or self._unseen
 
     def ask(self, live: Engine, workers: int) -> None:

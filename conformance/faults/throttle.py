@@ -31,7 +31,7 @@ class Throttle(LinkFault):
 
 
 class ThrottleHost(HostFault):
-    """What a host sends and is sent passes at ``rate`` bytes a second."""
+    """Packets from and to a host pass at ``rate`` bytes a second."""
 
     step: ThrottleHostStep
 

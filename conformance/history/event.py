@@ -1,4 +1,4 @@
-"""What an event of a run is: its kind, and how it is read from a line of events.jsonl.
+"""Events of a run: their kinds, and how one is read from a line of events.jsonl.
 
 A line holds ``t_ns``, ``event`` (an EventKind) and the fields of its class.
 """
@@ -76,7 +76,7 @@ class EventKind(enum.StrEnum):
 
 
 class PartitionState(NamedTuple):
-    """How far one partition has come, in records; in a file a list in this order."""
+    """Progress of one partition, in records; in a file a list in this order."""
 
     stream: int
     partition: int

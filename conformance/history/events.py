@@ -55,7 +55,7 @@ class Topology(Event, kind=EventKind.TOPOLOGY):
 
 
 class Activity(Event, kind=EventKind.ACTIVITY):
-    """What the engine's processes were doing when they were looked at.
+    """Activity of the engine's processes at one look.
 
     running: its living processes. used: the data connections that were open, or have ended
     since the look before. Of very many only some are listed, those that belong together.
@@ -132,7 +132,7 @@ class NotRestarted(Event, kind=EventKind.NOT_RESTARTED):
 
 
 class Progress(Event, kind=EventKind.PROGRESS):
-    """How far the run was, several times a second.
+    """Progress of the run, several times a second.
 
     served: records fetched. outputs: records of output. published, released: records.
     rss: resident memory of the engine in bytes.
@@ -202,7 +202,7 @@ class FillOver(Event, kind=EventKind.FILL_OVER):
 
 
 class DamageOver(Event, kind=EventKind.DAMAGE_OVER):
-    """What became of a damaged file. read: whether it was read since; None: cannot be seen."""
+    """The end of damage to a file. read: whether it was read since; None: cannot be seen."""
 
     file: str
     read: bool | None

@@ -105,7 +105,7 @@ class History:
 
     @property
     def sealed(self) -> bool:
-        """Whether the run has a seal, which it gets at its end."""
+        """True if the run has a seal, which it gets at its end."""
         return bool(self._sums)
 
     def verify(self) -> None:
@@ -191,12 +191,12 @@ class History:
 
     @property
     def claims(self) -> Claims:
-        """What the engine claims for this app and these params."""
+        """The engine's claims for this app and these params."""
         return self.record.claims
 
     @property
     def ended(self) -> Ended:
-        """How the run ended."""
+        """The end of the run, as run.json has it."""
         return self.record.ended
 
     @cached_property

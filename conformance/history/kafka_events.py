@@ -8,7 +8,7 @@ from tickproof.conformance.history.event import Event, EventKind
 
 
 class KafkaNames(Event, kind=EventKind.KAFKA_NAMES):
-    """What an engine called its own on the broker, at the end of a run.
+    """Names that an engine used on the broker, at the end of a run.
 
     ``seen``: how many names. ``groups``, ``transactional_ids``, ``topics``: those of them that
     hold neither the name of the run nor a UUID, by kind; of very many only the first, and of a
@@ -22,7 +22,7 @@ class KafkaNames(Event, kind=EventKind.KAFKA_NAMES):
 
 
 class KafkaOutput(Event, kind=EventKind.KAFKA_OUTPUT):
-    """What became of the output of a run over Kafka, at its end.
+    """State of the output of a run over Kafka, at its end.
 
     ``produced``: records that the broker took on the output topic. ``committed``: those of them
     that a consumer sees that reads what is committed; the others were aborted, or are left open.
@@ -46,7 +46,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class KafkaTransactions(Event, kind=EventKind.KAFKA_TRANSACTIONS):
-    """What the broker noted of the engine's transactions, at the end of a run.
+    """The engine's transactions by the broker's log, at the end of a run.
 
     ``begun``: how many times a transaction began. ``aborted_ns``: when it aborted one, by whose
     wish ever, to a millisecond; of very many only the first. ``open_ns``, ``behind``: of each of

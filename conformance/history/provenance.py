@@ -1,4 +1,4 @@
-"""Where a run was made: the engine's file, and the names that must not leave the machine.
+"""Provenance of a run: the engine's file, and the names that must not leave the machine.
 
 Kept in run.json under ``made_at``, so that a run can be played again and a pack of it can
 leave out what was true where it was recorded. No pack holds it.

@@ -52,7 +52,7 @@ class Partition(_Shape):
 
 
 class Input(_Shape):
-    """What the input was made of; symbols: short name in the records -> original symbol."""
+    """Recipe and partitions of the input; symbols: short name in the records -> original symbol."""
 
     recipe: dict[str, Any]
     warnings: dict[str, Any] = {}
@@ -71,7 +71,7 @@ Ending = Literal["completed", "engine-failure", "kit-error"]
 
 
 class Ended(_Shape):
-    """How a run ended. code, message: what failed. status: exit status of the engine."""
+    """The end of a run. code, message: of the failure. status: exit status of the engine."""
 
     how: Ending
     code: str = ""
@@ -81,17 +81,17 @@ class Ended(_Shape):
 
     @property
     def completed(self) -> bool:
-        """Whether the run went to its end."""
+        """True if the run went to its end."""
         return self.how == "completed"
 
     @property
     def engine_failed(self) -> bool:
-        """Whether the engine ended the run."""
+        """True if the engine ended the run."""
         return self.how == "engine-failure"
 
     @property
     def kit_failed(self) -> bool:
-        """Whether the kit ended the run."""
+        """True if the kit ended the run."""
         return self.how == "kit-error"
 
     def to_json(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Hello(_Shape):
 
 
 class Timing(_Shape):
-    """When the first tick was due (monotonic ns), how long ticks are, how many were planned."""
+    """Ticks of a run: when the first was due (monotonic ns), their length, their planned number."""
 
     t0_ns: _I64
     tick_ns: Annotated[int, Field(gt=0, lt=2**63)]
@@ -126,7 +126,7 @@ class Timing(_Shape):
 
 
 class MadeAt(_Shape):
-    """Where a run was made: names that no pack of it may hold; engine: path of engine.toml."""
+    """Provenance of a run: names that no pack of it may hold; engine: path of engine.toml."""
 
     engine: str
     folders: dict[str, str]
@@ -150,7 +150,7 @@ class KafkaTimeouts(_Shape):
 
 
 class Service(_Shape):
-    """What a run of tier 5 is judged by.
+    """Facts that a run of tier 5 is judged by.
 
     profile: as of `latency.Profile.to_json`. within_s: time to recover. manner: scheduling policy
     and nice value that the engine was started with.

@@ -1,4 +1,4 @@
-"""Who did the work of a run: what went over connections and processors, by named process.
+"""Work of a run by named process: over its connections, and of processors.
 
 Pure functions of the events. A process that topology names answers for the unnamed ones below
 it, such as the interpreters that an executor starts, and for nobody else.
@@ -24,7 +24,7 @@ IDLE_US: Final = 100
 
 @dataclass(frozen=True)
 class Work:
-    """What a process did, with the unnamed ones below it.
+    """Work of a process, with the unnamed ones below it.
 
     records: fetched or sent on connections that nobody else held. share: of the processor time
     that the engine used meanwhile, 0.0 to 1.0; cpu_us: the same in microseconds.
@@ -36,12 +36,12 @@ class Work:
 
     @property
     def worked(self) -> bool:
-        """Whether it handled records, as far as can be seen."""
+        """True if it handled records, as far as can be seen."""
         return self.records > 0 or (self.share >= WORKING_SHARE and self.cpu_us >= WORKING_US)
 
     @property
     def idled(self) -> bool:
-        """Whether it handled none for certain."""
+        """True if it surely handled no records."""
         return not self.records and (self.share < IDLE_SHARE or self.cpu_us < IDLE_US)
 
 

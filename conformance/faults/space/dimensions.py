@@ -20,7 +20,7 @@ class Value(Enum):
 
 
 class Carrier(Value):
-    """What runs: the app, and what of it decides its kind of output."""
+    """The app, with the params that decide its kind of output."""
 
     PASSTHROUGH = "passthrough"
     DOUBLE = "double"
@@ -42,7 +42,7 @@ class Partitions(Value):
 
 
 class Shape(Value):
-    """How records fall into the partitions."""
+    """Distribution of records over the partitions."""
 
     EVEN = "even"
     EMPTY = "some empty"
@@ -61,7 +61,7 @@ class Keys(Value):
 
 
 class KeyShape(Value):
-    """What keys look like to a hash."""
+    """Bits of the keys that a hash sees."""
 
     NONE = "none"
     SPREAD = "spread"
@@ -72,7 +72,7 @@ class KeyShape(Value):
 
 
 class EventTimes(Value):
-    """How the event times of a market go."""
+    """Order of the event times of a market."""
 
     NONE = "none"
     RISING = "rising"
@@ -92,7 +92,7 @@ class Size(Value):
 
 
 class Rate(Value):
-    """How the input comes: at once, evenly, slowly, or with a silence in between."""
+    """Pace of the input: at once, even, slow, or with a silence in between."""
 
     BACKLOG = "backlog"
     STEADY = "steady"
@@ -101,7 +101,7 @@ class Rate(Value):
 
 
 class Strike(Value):
-    """What is done, and to whom or what."""
+    """A fault and its target."""
 
     KILL_WORKER = "kill worker"
     KILL_WORKERS = "kill workers"
@@ -137,7 +137,7 @@ class Strike(Value):
 
 
 class When(Value):
-    """When in a life of the engine the first strike comes."""
+    """Moment of the first strike in a life of the engine."""
 
     BEFORE_CUT = "before the first cut"
     FIRST_CUT = "after the 1st cut"
@@ -154,7 +154,7 @@ class When(Value):
 
 
 class Strikes(Value):
-    """How many strikes, and how far apart."""
+    """Number of strikes, and their distance."""
 
     ONE = "1"
     TWO_CLOSE = "2 close"

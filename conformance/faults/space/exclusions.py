@@ -1,4 +1,4 @@
-"""Which values of the fault space exclude one another, as data, and why.
+"""Values of the fault space that exclude one another, as data, with the reason.
 
 All of it is pairs, so that "can these values lie in one point?" is a search in a graph.
 """

@@ -1,4 +1,4 @@
-"""What an engine offers, and the part of the fault space that it claims."""
+"""The apps that an engine offers, and the part of the fault space that it claims."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ FASTEST: Final = 60_000.0
 
 @dataclass(frozen=True)
 class Scale:
-    """How long things last in a profile, in seconds, and how many records a run has.
+    """Durations in a profile, in seconds, and records of a run.
 
     input_s: the input, beside its faults and silences. lasting_s: a fault that lasts. silence_s:
     shortest and longest silence.

@@ -1,4 +1,4 @@
-"""Which points a session plays, and what it has covered by them."""
+"""The points that a session plays, and the pairs that they cover."""
 
 from __future__ import annotations
 
