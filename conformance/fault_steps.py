@@ -515,5 +515,5 @@ class Row(Table):
 def _having(key: str) -> str:
     """Return the words of the kinds that have a field: "loss, partition of a host"."""
     kinds = [kind for kind in KINDS.values() if key in {one.name for one in fields(kind)}]
-    of_hosts = " of a host" * all(issubclass(kind, BetweenStep) for kind in kinds)
+    of_hosts = " of a host" if key in ("peer", "way") else ""  # their words have another kind
     return ", ".join(sorted({kind.do for kind in kinds})) + of_hosts

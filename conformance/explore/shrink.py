@@ -107,7 +107,7 @@ def fewer_faults(scenario: Scenario) -> list[Scenario]:
 def _with_faults(scenario: Scenario, faults: tuple[FaultStep, ...]) -> Scenario:
     """Return the scenario with other faults, its input shorter by the time of those dropped."""
     rate, records = scenario.rate, scenario.recipe["records"]
-    seconds = sum(s.seconds for s in scenario.faults) - sum(s.seconds for s in faults)
+    seconds = sum(s.lasts_s for s in scenario.faults) - sum(s.lasts_s for s in faults)
     if rate and seconds > 0:
         left = max(records / rate - LASTING_TIMES * seconds, min(_SECONDS))
         rate = max(rate, pace(records, left, ()))

@@ -55,7 +55,7 @@ class Topology(Event, kind=EventKind.TOPOLOGY):
 
 
 class Activity(Event, kind=EventKind.ACTIVITY):
-    """Activity of the engine's processes at one look.
+    """The engine's processes at one look.
 
     running: its living processes. used: the data connections that were open, or have ended
     since the look before. Of very many only some are listed, those that belong together.
@@ -132,7 +132,7 @@ class NotRestarted(Event, kind=EventKind.NOT_RESTARTED):
 
 
 class Progress(Event, kind=EventKind.PROGRESS):
-    """Progress of the run, several times a second.
+    """The position of the run, several times a second.
 
     served: records fetched. outputs: records of output. published, released: records.
     rss: resident memory of the engine in bytes.

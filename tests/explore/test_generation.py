@@ -14,7 +14,7 @@ from tests.long import LONG
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.explore import generation
 from tickproof.conformance.explore.generation import MOST_FAULTS, MOST_RECORDS, drawn, offers
-from tickproof.conformance.fault_steps import KINDS, WAYS, PartitionStep
+from tickproof.conformance.fault_steps import KINDS, WAYS, PartitionStep, PauseStep
 from tickproof.conformance.faults.kinds import faults_of
 from tickproof.conformance.faults.space.dimensions import Carrier, Point
 from tickproof.conformance.faults.space.offers import Offer, space_of
@@ -164,5 +164,5 @@ def test_points_come_in_turn_with_others_until_all_pairs_are_covered(tmp_path):
 
 @pytest.mark.parametrize(("lasting", "slower"), [(0.0, 1), (2.0, 4)])
 def test_an_input_outlasts_a_fault_that_lasts(lasting, slower):
-    step = generation.FaultStep("pause", "worker", "fetched", seconds=lasting)
+    step = PauseStep("fetched", target="worker", seconds=lasting)
     assert generation.pace(1_000, 1.0, (step,)) == 1_000 / slower

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 
 from hypothesis import strategies as st
 
-from tickproof.conformance.fault_steps import FaultStep
+from tickproof.conformance.fault_steps import KillEngineStep, KillStep, PauseStep
 from tickproof.conformance.faults.controller import FaultController
 
 TOTAL = 100_000
@@ -62,9 +63,15 @@ class Bench:
 
 
 steps = st.builds(
-    FaultStep,
-    do=st.sampled_from(["kill", "pause"]),
-    target=st.sampled_from(["worker", "engine"]),
+    replace,
+    st.sampled_from(
+        (
+            KillStep("fetched", target="worker"),
+            KillEngineStep("fetched"),
+            PauseStep("fetched", target="worker", seconds=0.0),
+            PauseStep("fetched", target="engine", seconds=0.0),
+        )
+    ),
     at=st.sampled_from(MOMENTS),
     fraction=st.floats(0, 1),
     burst=st.integers(0, 20_000),

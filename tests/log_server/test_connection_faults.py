@@ -68,7 +68,7 @@ def test_a_connection_may_belong_to_both_sides(bench):
     both = reader(bench)
     both.have()
     assert strike(bench, "silence", "source", seconds=0.01)["connections"] == [1]
-    assert strike(bench, "delay", "sink", seconds=0.01)["connections"] == [1]
+    assert strike(bench, "delay", "sink", seconds=0.01, lag_s=0.0)["connections"] == [1]
 
 
 # -- cut -----------------------------------------------------------------------------------
@@ -334,8 +334,9 @@ def test_threads_and_sockets_are_gone_after_all_of_it(tmp_path):
     before = threading.active_count()
     with LogBench(tmp_path, records=1_000) as bench:
         client, sink = reader(bench), writer(bench)
-        for do, target in [("silence", "source"), ("delay", "sink"), ("half-open", "source")]:
-            strike(bench, do, target, seconds=LONG_S, lag_s=LONG_S)
+        strike(bench, "silence", "source", seconds=LONG_S)
+        strike(bench, "delay", "sink", seconds=LONG_S, lag_s=LONG_S)
+        strike(bench, "half-open", "source", seconds=LONG_S)
         sink.send(append(0, 1))
         client.send(Fetch(0, 0, 0, 12, 0))
         until(lambda: all(fault.count for fault in bench.server.links._lasting[1:]))
