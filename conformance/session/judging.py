@@ -23,7 +23,7 @@ def raised(requirement: str, judge: Judge, history: History) -> Exception | None
 
     Raises HistoryError if the run cannot be judged.
     """
-    broken_off = KitError(history.ended.message) if history.ended.how == "kit-error" else None
+    broken_off = KitError(history.ended.message) if history.ended.kit_failed else None
     if broken_off and not history.sealed:
         return broken_off
     try:
@@ -61,7 +61,7 @@ def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[O
     cannot be judged, or is not as it was sealed.
     """
     history = opened(folder)
-    if history.sealed or history.ended.how != "kit-error":
+    if history.sealed or not history.ended.kit_failed:
         history.verify()
     judges = judges_of(history.scenario)
     if not judges:
