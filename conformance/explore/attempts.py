@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -132,7 +132,7 @@ class Attempts:
     ) -> None:
         self._pool.__exit__(kind, error, trace)
 
-    def each(self, scenarios: Iterable[Scenario]) -> Iterator[Attempt]:
+    def each(self, scenarios: Iterable[Scenario]) -> Generator[Attempt, None, None]:
         """Yield attempts as they end; a scenario is taken when there is room for its run.
 
         What has not begun when the iterator is closed is not played.

@@ -33,6 +33,7 @@ from tickproof.conformance.fault_steps import (
     LastingStep,
     LateStep,
     LossStep,
+    Moment,
     PartitionStep,
     PauseStep,
     RefuseStep,
@@ -65,7 +66,14 @@ _FIRST, _SPAN = 0.05, 0.8
 #: Bytes of the input of passthrough.
 _MOST_BYTES: Final = 16_000_000
 #: Moments of a kill, the ones around a cut most often.
-_MOMENTS: Final = ("fetched", "fetched", "fetched", "staged", "accepted", "committing")
+_MOMENTS: Final[tuple[Moment, ...]] = (
+    "fetched",
+    "fetched",
+    "fetched",
+    "staged",
+    "accepted",
+    "committing",
+)
 
 
 def offers(spec: EngineSpec, *, on_hosts: bool = False) -> list[Offer]:
@@ -178,6 +186,8 @@ def _content(draw: st.DrawFn, offer: Offer, records: int) -> dict[str, Any]:
     return {}
 
 
+#: Moments for deaths alone.
+_OF_DEATHS: Final[tuple[Moment, ...]] = ("losing", "recovery", "checkpoint")
 #: Seconds that an action lasts, until they are drawn.
 _DRAWN: Final = 1.0
 #: What is done, kills most often.
@@ -262,7 +272,7 @@ def _step(
         return replace(step, fraction=fraction, seconds=seconds)
     if not isinstance(fault, KILLS):
         return replace(step, fraction=fraction)
-    kind = draw(st.sampled_from((*_MOMENTS, "losing", "recovery", "checkpoint")))
+    kind: Moment = draw(st.sampled_from((*_MOMENTS, *_OF_DEATHS)))
     if kind == "recovery" and before and isinstance(fault_of(before), KILLS):
         return replace(step, at="recovery")
     if kind == "losing" and fault.ends_engine:

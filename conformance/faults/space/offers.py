@@ -13,7 +13,7 @@ from tickproof.conformance.faults.space.covering import Space
 from tickproof.conformance.faults.space.dimensions import Carrier, Strike, Value, When
 from tickproof.conformance.faults.space.exclusions import EXCLUSIONS, HURRIED, OF_HOSTS
 from tickproof.conformance.faults.space.strikes import PRELUDES, step_of
-from tickproof.conformance.scenario import App, Death, JudgedApp
+from tickproof.conformance.scenario import Death, JudgedApp
 
 #: Carrier -> app and params.
 APPS: Final[dict[Carrier, tuple[JudgedApp, dict[str, str]]]] = {
@@ -42,7 +42,7 @@ class Offer:
     hosts: bool = False
 
     @property
-    def app(self) -> App:
+    def app(self) -> JudgedApp:
         """The app."""
         return APPS[self.carrier][0]
 
