@@ -192,6 +192,7 @@ def test_the_architecture_page_says_where_things_are():
         "a requirement, its scenarios and its judges",
         "a mutant",
         "an app: what it owes, and its messages",
+        "where a run is played, judged and tidied up, for every command",
         "a fault: what it does, its limits, evidence and words",
     }
     assert rows.keys() == said.keys() | others

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.engines.test_network import needs_hosts
 from tickproof.conformance.engines import cable
 from tickproof.conformance.engines.network import LOG, Network
-from tickproof.conformance.fault_steps import PartitionStep, fault_step
+from tickproof.conformance.fault_steps import fault_step
 from tickproof.conformance.faults import network_rules as rules
 from tickproof.conformance.faults.host_fault import CableFault
 from tickproof.conformance.faults.kinds import FAULTS
@@ -104,7 +104,7 @@ def test_only_what_passes_between_the_two_meets_it(hosts):
 
 @needs_hosts
 def test_a_partition_holds_over_a_bad_cable(hosts):
-    cut = rules.drop("cut", PartitionStep("fetched", seconds=1.0), "host-2")
+    cut = rules.drop("cut", "host-2", "", "both")
     hosts.spoil("host-2", spoiled("duplicate"))
     hosts.run("", ["nft", "-f", "-"], cut)
     address, port = hosts.listener.getsockname()

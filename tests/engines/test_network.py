@@ -18,7 +18,6 @@ from tickproof.conformance.engines import network
 from tickproof.conformance.engines.network import LOG, Network, NetworkError
 from tickproof.conformance.engines.switch import FIRST_PORT, PORTS
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.fault_steps import PartitionStep
 from tickproof.conformance.faults import network_rules as rules
 
 WAIT_S = 20.0
@@ -98,8 +97,7 @@ def test_only_the_first_host_needs_no_command_to_start_something(hosts):
 @needs_hosts
 @pytest.mark.parametrize("way", ["both", "out", "in"])
 def test_a_partition_drops_what_it_says_and_counts_it(hosts, way):
-    step = PartitionStep("fetched", seconds=1.0, peer=LOG, way=way)
-    hosts.run("", ["nft", "-f", "-"], rules.drop("cut", step, "host-2"))
+    hosts.run("", ["nft", "-f", "-"], rules.drop("cut", "host-2", LOG, way))
     assert connects(hosts, "host-1")
     assert not connects(hosts, "host-2", timeout_s=0.3)
     listing = hosts.run("", ["nft", "-j", "list", "table", "bridge", "cut"])
