@@ -1,4 +1,4 @@
-"""What the kit asks of an application: its records, what is due, the check, its messages.
+"""The interface of an application: its records, what is due, the check, its messages.
 
 An app has a `name`, says `about` itself, and can `check` a run. All else has a default: that of
 an app whose records are opaque bytes and of which nothing is known but what `check` finds.
@@ -25,7 +25,7 @@ from tickproof.generators.spread_rule import FIVE_CENTS
 
 @dataclass(frozen=True)
 class Leeway:
-    """What the claims of an engine permit in one run.
+    """Deviations that the claims of an engine permit in one run.
 
     replay_after_ns: from then on a key may go back to an earlier output; None: never. once: the
     output log with records that were allowed to count again put back to one count. pauses:
@@ -88,7 +88,7 @@ class App(ABC):
 
     @property
     def one_each(self) -> bool:
-        """Whether each input record gives one output."""
+        """True if each input record gives one output."""
         return self.params.get("emit") == "every"
 
     def input_layouts(self, size: int) -> tuple[np.dtype, ...]:

@@ -56,12 +56,12 @@ class MarketSpread(App):
 
     @property
     def merged(self) -> bool:
-        """Whether quotes and orders are in one stream, so that there is one right answer."""
+        """True if quotes and orders are in one stream, so that there is one right answer."""
         return self.params["inputs"] == "merged"
 
     @property
     def rejects_only(self) -> bool:
-        """Whether an order that is accepted has no output."""
+        """True if an order that is accepted has no output."""
         return self.params["emit"] == "rejects"
 
     @property

@@ -39,7 +39,7 @@ _IDS: Final = (
 
 @dataclass(frozen=True)
 class Style:
-    """How requests are written, as far as that is free.
+    """The form of requests, as far as that is free.
 
     first_id, step: ids. separators: as json.dumps has them. reversed: the last member comes first.
     """
@@ -75,7 +75,7 @@ class Pending:
 
     @property
     def done(self) -> bool:
-        """Whether there is an answer, good or bad; never raises."""
+        """True if there is an answer, good or bad; never raises."""
         return self.outcome is not None
 
     def wait(self, timeout_s: float) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class ControlChannel:
 
     @property
     def abandoned(self) -> bool:
-        """Whether the engine broke the protocol too often for its lines to count."""
+        """True if the engine broke the protocol too often for its lines to count."""
         return len(self.violations) >= MAX_VIOLATIONS
 
     def exited(self, returncode: int) -> None:

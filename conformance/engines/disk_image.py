@@ -94,7 +94,7 @@ Change = tuple[Entry, ...]
 
 @dataclass
 class Lost:
-    """What a loss found and took.
+    """Operations that a loss of power found and took.
 
     writes: operations that changed something since the loss before. unsynced: files and changes of
     names that were not durable. lost_bytes: of content; lost_names: changes; lost_files: some of

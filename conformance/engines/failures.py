@@ -1,4 +1,4 @@
-"""What an engine can do wrong as a process and on its control channel: stable codes."""
+"""Stable codes for failures of an engine as a process and on its control channel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tickproof.conformance.text import shown
 
 
 class Code(enum.StrEnum):
-    """Why the kit gave up on an engine; names are stable, reports quote them."""
+    """Reasons to give up on an engine; names are stable, reports quote them."""
 
     NOT_FOUND = "NOT_FOUND"  # argv cannot be run
     EXITED = "EXITED"  # argv's process ended before it answered

@@ -48,7 +48,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Interval:
-    """What was measured between two looks at a run and at its machine.
+    """Measurements between two looks at a run and at its machine.
 
     late_s: how much later than it asked for the kit woke up. blocked: a thread of engine or kit
     waited for a disk. disk_s, memory_s: how long something on the machine stood still for want
@@ -84,7 +84,7 @@ def withheld_s(seen: Interval) -> float:
 
 
 class Decision(enum.Enum):
-    """What a time limit says."""
+    """The decision of a time limit."""
 
     WAIT = "wait"
     STOOD_STILL = "stood still"

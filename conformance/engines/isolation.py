@@ -25,7 +25,7 @@ _TRIAL_S: Final = 30.0
 
 
 class Level(enum.StrEnum):
-    """What keeps an engine from the evidence, the strongest first."""
+    """Means that keep an engine from the evidence, the strongest first."""
 
     SANDBOX = "sandbox"  # namespaces of its own: only its state outlives it
     USER = "user"  # another user than the kit's: the run folder is closed to it
@@ -34,7 +34,7 @@ class Level(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Isolation:
-    """How an engine is kept apart.
+    """The isolation of an engine.
 
     hidden: absolute folders that it may not see. hosts: on so many hosts of a network of our own
     it runs, 0 for none but this machine. network: these hosts, while a run lasts. around: files
@@ -53,7 +53,7 @@ class Isolation:
 
     @property
     def unseen(self) -> list[Path]:
-        """What a sandbox hides beside the kit that runs; nothing of it lies in another."""
+        """Paths that a sandbox hides beside the kit that runs; none lies in another."""
         paths = {path.resolve() for path in (*self.hidden, *self.around, *_other_kits())}
         return sorted(path for path in paths if paths.isdisjoint(path.parents))
 

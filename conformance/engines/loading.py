@@ -1,4 +1,4 @@
-"""How processes of the kit load their modules: with less of the processor."""
+"""Load modules with less of the processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine does once before a session: build, fill caches. ``prepare`` of engine.toml."""
+"""Prepare an engine once before a session: ``prepare`` of engine.toml builds, or fills caches."""
 
 from __future__ import annotations
 

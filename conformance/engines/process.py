@@ -215,7 +215,7 @@ class Engine:
 
     @property
     def violations(self) -> list[EngineFailure]:
-        """What was wrong on stdout so far; the first is raised by every later request."""
+        """Violations on stdout so far; every later request raises the first."""
         return self._channel.violations
 
     @property
@@ -375,7 +375,7 @@ class Engine:
             return [ProcessInfo.of(proc) for proc in left]
 
     def _gone(self) -> bool:
-        """Whether the reaper has said that nothing is left (or was never started)."""
+        """Return True if the reaper has said that nothing is left (or was never started)."""
         words = self._status_lines[-1:]
         return not self._open or (bool(words) and words[0].split()[0] in ("gone", "failed"))
 

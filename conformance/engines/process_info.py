@@ -1,4 +1,4 @@
-"""What is told of a process: one that an engine left over, or argv's."""
+"""Facts of a process: one that an engine left over, or argv's."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class ReapedProgram:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, as subprocess says it; None while it runs."""
+        """Its exit status, as subprocess says it; None while it runs."""
         self._read(0)
         if exited := self._said("exited"):
             return os.waitstatus_to_exitcode(int(exited))

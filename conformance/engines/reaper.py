@@ -121,7 +121,7 @@ def start(
 
 
 class Starters:
-    """What starts an engine's processes on the hosts other than the first, one on each."""
+    """Starters of an engine's processes on the hosts other than the first, one on each."""
 
     def __init__(self, hosts: list[int], run_id: str, folder: str, level: str) -> None:
         self._hosts, self._started_as = hosts, (run_id, folder, level)

@@ -58,12 +58,12 @@ class KafkaTimeouts:
 
     @property
     def session_s(self) -> float:
-        """How long a dead member keeps its place in the group, in seconds."""
+        """Seconds for which a dead member keeps its place in the group."""
         return self.session_ms / 1e3
 
     @property
     def transaction_s(self) -> float:
-        """How long a transaction that nobody ends stays open, in seconds."""
+        """Seconds for which a transaction that is not ended stays open."""
         return self.transaction_ms / 1e3
 
 
@@ -176,7 +176,7 @@ class EngineSpec:
 
     @property
     def finer_prices(self) -> bool:
-        """Whether it takes five cents from ``spread_limit``, so that prices may be of any unit."""
+        """True if it takes five cents from ``spread_limit``, so that prices may be of any unit."""
         market = self._model.apps.market_spread
         return market is not None and market.finer_prices
 

@@ -43,7 +43,7 @@ class Member:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs or is stopped; an unreaped one counts as dead."""
+        """True if the process runs or is stopped; an unreaped one counts as dead."""
         return not self.wait_gone(0)
 
     def wait_gone(self, timeout_s: float) -> bool:
@@ -159,7 +159,7 @@ class Roster:
 
     @property
     def closed(self) -> bool:
-        """Whether the engine has a pid namespace of its own: no process leaves ``above``."""
+        """True if the engine has a pid namespace of its own: no process leaves ``above``."""
         return self._depth > 0
 
     def living(self) -> list[process_table.Proc]:
@@ -224,7 +224,7 @@ class Roster:
         return process_table.entry(self._run_id) in entries
 
     def _is_below(self, pid: int) -> bool:
-        """Whether the engine started it: only the engine's processes are below the reaper.
+        """Return True if the engine started it: only the engine's processes are below the reaper.
 
         A daemon that detached from argv's process is adopted by the reaper.
         """

@@ -54,7 +54,7 @@ class Attempt:
 
     @property
     def failed(self) -> bool:
-        """Whether there is a counterexample."""
+        """True if there is a counterexample."""
         return self.outcome.verdict is Verdict.FAIL
 
 

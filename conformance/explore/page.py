@@ -22,7 +22,7 @@ _SENTENCES: Final = {
 
 
 class Failure(Model):
-    """What a search found: the result of the smallest schedule, and how it was come by."""
+    """A failure that a search found: the result of the smallest schedule, and its history."""
 
     kind: str = Field(description="requirement and code")
     confidence: str = Field(description="how many runs of the smallest schedule failed: 3 of 3")
@@ -59,7 +59,7 @@ class SearchReport(Document):
 
     @property
     def verdict(self) -> Verdict:
-        """What the search says of the engine."""
+        """The verdict of the search on the engine."""
         if self.result is not None:
             return self.result.verdict
         return Verdict.PASS if self.verdicts.get(Verdict.PASS) else Verdict.UNKNOWN

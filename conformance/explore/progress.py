@@ -1,4 +1,4 @@
-"""What a search shows while it runs: its counts and newest run, or a line for each run."""
+"""Progress of a search: its counts and newest run, or a line for each run."""
 
 from __future__ import annotations
 

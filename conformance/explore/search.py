@@ -40,7 +40,7 @@ from tickproof.conformance.verdicts import Verdict, status_of
 
 @dataclass(frozen=True)
 class Search:
-    """What was asked for. budget_s: time to search; shrink_s: time to shrink a failure.
+    """A search as it was asked for. budget_s: time to search; shrink_s: time to shrink a failure.
 
     out: gets explore.json and the runs of a failure. save: gets the regression.
     times: runs that have to fail for a schedule to count as failing. command: what searches
@@ -72,7 +72,7 @@ class Found:
 
     @property
     def confidence(self) -> str:
-        """How many runs of the smallest schedule failed: "3 of 3"."""
+        """Runs of the smallest schedule that failed: "3 of 3"."""
         return f"{self.failed} of {self.of}"
 
 

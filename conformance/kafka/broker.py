@@ -71,7 +71,7 @@ _LOGGING: Final = (
 
 @dataclass(frozen=True)
 class BrokerAddress:
-    """Where a broker is reached: ``kit`` is host:port, for the kit alone.
+    """Addresses of a broker: ``kit`` is host:port, for the kit alone.
 
     What the broker tells clients of ``engine_port`` about itself is that port of HOST: a proxy
     stands before it, and puts its own there. transaction_version: of `TRANSACTION_VERSIONS`,
@@ -151,7 +151,7 @@ class Broker:
 
     @property
     def returncode(self) -> int | None:
-        """How the broker ended, as subprocess says it; None while it runs."""
+        """The broker's exit status, as subprocess says it; None while it runs."""
         return self._jvm.returncode
 
     def kill(self) -> None:

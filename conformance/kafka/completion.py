@@ -1,4 +1,4 @@
-"""When an engine that cannot be asked to drain has given all its output, from what is seen."""
+"""Detect, without drain, that an engine has given all its output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RELEASED_S: Final = 3.0
 
 
 class ExpectedOutput:
-    """Which of the records that an input calls for have been seen.
+    """Records that an input calls for, and those of them that have been seen.
 
     ``expected``: payloads, in any order, each as often as it has to come; None: nobody knows.
     """
@@ -43,7 +43,7 @@ class ExpectedOutput:
 
     @property
     def complete(self) -> bool:
-        """Whether each record was seen as often as it has to come; False where nobody knows."""
+        """True if each record was seen as often as it has to come; False where nobody knows."""
         return self._known and not self._missing
 
 
@@ -78,7 +78,7 @@ class Completion:
 
     @property
     def done(self) -> bool:
-        """Whether the engine has given all that it will; looks at it each time."""
+        """True if the engine has given all that it will; looks at it each time."""
         with self._lock:
             if self.answered_ns:
                 return True

@@ -1,4 +1,4 @@
-"""What a run over Kafka exchanges with its topics: input goes in as messages, output comes out.
+"""Exchange of a run with its topics: input goes in as messages, output comes out.
 
 Three threads: one publishes and produces what is published, one consumes the output that is
 committed, one follows the offsets that the engine commits. Confluent's client does the work.
@@ -127,7 +127,7 @@ class Exchange:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What deploy says of the topics, beside host and port."""
+        """Facts of the topics for deploy, beside host and port."""
         return {
             "transport": "kafka",
             "inputs": list(self.inputs),
@@ -245,7 +245,7 @@ class Exchange:
 
     @property
     def behind(self) -> bool:
-        """Whether committed output is left to record."""
+        """True if committed output is left to record."""
         return self._end.behind
 
     def _guarded(self, work: Callable[[], None]) -> None:

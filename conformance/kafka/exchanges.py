@@ -67,17 +67,17 @@ class Exchange:
 
     @property
     def answered(self) -> bool:
-        """Whether an answer will come."""
+        """True if an answer will come."""
         return not (isinstance(self.meaning, ProduceRequest) and self.meaning.acks == 0)
 
     @property
     def has_effect(self) -> bool:
-        """Whether it changes something that others see."""
+        """True if it changes something that others see."""
         return isinstance(self.meaning, ProduceRequest | Offsets | GroupAdded | TransactionEnd)
 
     @property
     def refusable(self) -> bool:
-        """Whether a client sends it again where the broker says that it has not taken it."""
+        """True if a client sends it again where the broker says that it has not taken it."""
         return bool(self.records) and self.answered
 
 
@@ -95,7 +95,7 @@ class Conversation:
 
     @property
     def owes_effects(self) -> bool:
-        """Whether a request that changes something has no answer yet."""
+        """True if a request that changes something has no answer yet."""
         return any(one.has_effect for one in self._waiting)
 
     def understand(self, head: Header, frame: memoryview) -> Exchange:

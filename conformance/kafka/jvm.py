@@ -70,7 +70,7 @@ class Jvm:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, as subprocess says it; None while it runs."""
+        """Its exit status, as subprocess says it; None while it runs."""
         return self._program.returncode
 
     def tail(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What answers say of brokers and topics: where they are, and under which id."""
+"""Brokers and topics in answers: their addresses and ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine calls its own on the broker: groups, transactional ids and topics."""
+"""Names that an engine uses on the broker: groups, transactional ids and topics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNIQUE: Final = re.compile(
 
 
 class NameKind(StrEnum):
-    """What a name is given to."""
+    """Kinds of things that have a name."""
 
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional id"

@@ -1,4 +1,4 @@
-"""How far output was recorded, against where the broker says that it ends."""
+"""Compare how far output was recorded with its end on the broker."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ class OutputEnd:
 
     @property
     def behind(self) -> bool:
-        """Whether committed output is left to record, as far as the broker was asked."""
+        """True if committed output is left to record, as far as the broker was asked."""
         return any(end > read for end, read in zip(self._stable, self._read, strict=True))
 
     @property
     def hidden(self) -> bool:
-        """Whether an open transaction hides output from those who read what is committed."""
+        """True if an open transaction hides output from those who read what is committed."""
         return self._stable != self._last
 
     def caught_up(self, since: float) -> bool:
-        """Whether all that was committed at a time (time.monotonic) is recorded."""
+        """Return True if all that was committed at a time (time.monotonic) is recorded."""
         return self._caught_up_at >= since
 
     def expect_all(self) -> None:

@@ -220,7 +220,7 @@ class Proxy:
 
     @property
     def silent(self) -> bool:
-        """Whether answers hide the records of input now."""
+        """True if answers hide the records of input now."""
         return self._on_withheld is not None
 
     def hid(self) -> None:

@@ -46,7 +46,7 @@ class _Lost(TickproofError):
 
 
 class Hub(Protocol):
-    """What a connection knows of its proxy; `proxy.Proxy` is one."""
+    """The proxy as its connections see it; `proxy.Proxy` is one."""
 
     upstream_port: int
     observer: Observer
@@ -68,7 +68,7 @@ class Hub(Protocol):
 
     @property
     def silent(self) -> bool:
-        """Whether answers hide the records of input; `hid` is told of each that does."""
+        """True if answers hide the records of input; `hid` is told of each that does."""
 
     def hid(self) -> None:
         """Hear that an answer hides records."""

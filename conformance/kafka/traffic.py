@@ -1,4 +1,4 @@
-"""Which topics mean what in a run, and what has passed the proxy so far."""
+"""The topics of a run, and the traffic that has passed the proxy so far."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Topics:
 
 @dataclass
 class Traffic:
-    """What has passed so far; written in the thread of the proxy, read in any.
+    """Traffic so far; written in the thread of the proxy, read in any.
 
     fetched: records of input that were answered, also those that came again. plain,
     transactional: records of output that the broker took. commits, aborts: transactions that

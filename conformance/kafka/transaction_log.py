@@ -1,4 +1,4 @@
-"""When a broker's transactions began and ended.
+"""Begin and end of a broker's transactions.
 
 It is read out of the broker's own topic, with the broker's own times.
 """
@@ -24,7 +24,7 @@ _PATIENCE_S: Final = 0.05
 
 
 class State(IntEnum):
-    """Where a transactional id stands."""
+    """States of a transactional id."""
 
     EMPTY = 0
     ONGOING = 1

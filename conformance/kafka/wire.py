@@ -86,13 +86,13 @@ class Header(NamedTuple):
 
     @property
     def read(self) -> bool:
-        """Whether this is a request of a kind and version that is read here."""
+        """True if this is a request of a kind and version that is read here."""
         versions = READ.get(self.key)  # type: ignore[call-overload]
         return versions is not None and self.version in versions
 
     @property
     def flexible(self) -> bool:
-        """Whether messages of a request that is read have tagged fields, and lengths as varints."""
+        """True if messages of a request that is read have tagged fields, and lengths as varints."""
         return self.version >= _FLEXIBLE[Api(self.key)]
 
 
@@ -152,7 +152,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """What a Fetch asks for; in a session, only what has changed since the one before.
+    """A Fetch; in a session, only what has changed since the one before.
 
     max_wait_ms: how long the broker may wait for records.
     """
@@ -264,7 +264,7 @@ class Produced(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest:
-    """What a Produce brings; acks 0: nobody waits for an answer, and none comes."""
+    """A Produce; acks 0: nobody waits for an answer, and none comes."""
 
     transactional_id: str | None
     acks: int
@@ -274,7 +274,7 @@ class ProduceRequest:
 
     @property
     def transactional(self) -> bool:
-        """Whether its records are part of a transaction."""
+        """True if its records are part of a transaction."""
         return any(one.batch.transactional for one in self.batches)
 
 

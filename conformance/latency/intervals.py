@@ -83,7 +83,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Load:
-    """What was due and what of it was done; ``weight``: records of the input behind each."""
+    """Records due and records done; ``weight``: records of the input behind each."""
 
     due: Steps
     done: Steps
@@ -195,7 +195,7 @@ def achieved(load: Load, start_ns: int, end_ns: int) -> float:
 
 @dataclass(frozen=True)
 class Sustained:
-    """How a load was borne. achieved: share. backlog_growth: records a second, 0.0: none."""
+    """Measure of a sustained load. achieved: share. backlog_growth: records a second, 0.0: none."""
 
     achieved: float
     backlog_growth: float

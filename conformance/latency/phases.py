@@ -15,7 +15,7 @@ BIN_NS: Final = 100_000_000
 
 
 class Phase(IntEnum):
-    """Where in a run a record belongs, by its intended time."""
+    """Phases of a run; a record belongs to one by its intended time."""
 
     WARM_UP = 0
     STEADY = 1

@@ -54,12 +54,12 @@ class Profile(ProfileFile):
 
     @property
     def what(self) -> str:
-        """What it asks, in a sentence."""
+        """Its demands, in a sentence."""
         return self.profile.what
 
     @property
     def source(self) -> str:
-        """Where its limits are from."""
+        """The source of its limits."""
         return self.profile.source
 
     @property

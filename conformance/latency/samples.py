@@ -44,7 +44,7 @@ class Answers:
 
     @property
     def answered(self) -> np.ndarray:
-        """Which records were answered (bool)."""
+        """True for each record that was answered (bool)."""
         return self.arrived_ns != NEVER
 
     def where(self, chosen: np.ndarray | slice) -> Answers:
@@ -63,7 +63,7 @@ def latencies(answers: Answers) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Timetable:
-    """When records were due, and when they were published.
+    """Times at which records were due, and at which they were published.
 
     plan: uint64 (ticks + 1, partitions), see generators.partitions.BuiltInput. published_ns:
     int64, one a tick, NEVER for one that the run did not reach.

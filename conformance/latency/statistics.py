@@ -80,7 +80,7 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """Whether a difference was shown at all."""
+        """True if a difference was shown at all."""
         return not self.low <= 1.0 <= self.high
 
 

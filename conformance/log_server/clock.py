@@ -1,4 +1,4 @@
-"""What publishes by time, as the log server sees it."""
+"""The publisher by time, as the log server sees it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Final, Protocol
 
 
 class Clock(Protocol):
-    """What publishes by time: publisher.Publisher, open_loop.OpenLoop."""
+    """A publisher by time: publisher.Publisher, open_loop.OpenLoop."""
 
     @property
     def due_ns(self) -> int | None:
-        """When something is due next (monotonic), None while nothing is."""
+        """Time at which something is due next (monotonic), None while nothing is."""
 
     def prepare(self) -> None:
         """Prepare the calling thread, in which `publish_due` will be called; raises OSError."""

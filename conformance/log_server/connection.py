@@ -275,7 +275,7 @@ class Connection:
             sink.open_acknowledgements -= 1
 
     def _hold_if_late(self, request: Append | Stage | Commit, append: Append) -> None:
-        """Where a fault waits for output: it is taken only once its writer is back."""
+        """Hold a late frame if a fault waits for output, until its writer is back."""
         if self._links.takes(self.link, "sink", frame=True):
             address = append.stream, append.writer
             self._links.hold(self.link, address, lambda: self._answering.take(request))

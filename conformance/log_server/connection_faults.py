@@ -51,7 +51,7 @@ class Loop(Protocol):
 
 
 class Withholds(Protocol):
-    """What serves the input; input_log.InputLog is one."""
+    """The input as faults see it; input_log.InputLog is one."""
 
     def withhold_records(self, on_withheld: Callable[[], None] | None) -> None:
         """Answer as if nothing new existed, and call this for each such answer; None: no more."""
@@ -107,7 +107,7 @@ class Links:
 
     @property
     def busy(self) -> bool:
-        """Whether a fault is armed, lasts, or keeps a late frame."""
+        """True if a fault is armed, lasts, or keeps a late frame."""
         return bool(self._armed or self._lasting or self._late)
 
     # -- the life of a link ----------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What goes over one data connection: who is at its other end is found out by somebody else."""
+"""Use of one data connection; its other end is looked up elsewhere."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 
 class Address(NamedTuple):
-    """Where a log is, as its clients want it. token: hexadecimal digits."""
+    """The address of a log, as its clients want it. token: hexadecimal digits."""
 
     host: str
     port: int

@@ -39,7 +39,7 @@ class FrameReader:
 
     @property
     def begun(self) -> bool:
-        """Whether a part of a frame was read that is not whole yet."""
+        """True if a part of a frame was read that is not whole yet."""
         return self._end > self._start
 
     def ready(self) -> bool:

@@ -53,7 +53,7 @@ class Code(enum.IntEnum):
 
 
 class CommitOutcome(enum.IntEnum):
-    """What COMMIT answers."""
+    """Answers to COMMIT."""
 
     COMMITTED = 1
     ALREADY = 2

@@ -19,7 +19,7 @@ MAX_WAIT_MS = 60_000
 
 
 class PartitionSource(Protocol):
-    """What a partition needs to be known by; generators.partitions.PartitionFile is one."""
+    """The file of a partition; generators.partitions.PartitionFile is one."""
 
     @property
     def stream(self) -> int: ...  # noqa: D102
@@ -69,12 +69,12 @@ class _Partition:
 
     @property
     def over(self) -> bool:
-        """Whether the engine is told END."""
+        """True if the engine is told END."""
         return self.ended and self.silent_at is None
 
     @property
     def hides(self) -> bool:
-        """Whether there is more than the engine is told."""
+        """True if there is more than the engine is told."""
         return self.published > self.end or self.ended > self.over
 
 

@@ -1,4 +1,4 @@
-"""What a request does to log and recorder, and what its reply is; no sockets."""
+"""Apply requests to log and recorder, and make their replies; no sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection knows of its server."""
+"""The log server as its connections see it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Observer = Callable[[str, int], Future[bool] | None]
 
 
 class Server(Protocol):
-    """What a connection knows of its server; `server.LogServer` is one."""
+    """The log server as its connections see it; `server.LogServer` is one."""
 
     log: InputLog
     recorder: Recorder

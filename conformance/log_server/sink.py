@@ -1,4 +1,4 @@
-"""How the sink and the wire behave towards the engine: delays, stalls, replies in pieces.
+"""Behaviour of the sink and the wire: delays, stalls, replies in pieces.
 
 All delays of a run are bounded together (``SinkBehaviour.budget_s``), not for each
 frame, and end at once when the engine dies: otherwise they would time out a sound
@@ -21,14 +21,14 @@ PIECE_PAUSE_S = 0.0005
 
 
 class Outputs(Protocol):
-    """What a sink must know of the output; recorder.Recorder is one."""
+    """The output as a sink sees it; recorder.Recorder is one."""
 
     @property
     def taken(self) -> int: ...  # noqa: D102
 
 
 class Input(Protocol):
-    """What a sink must know of the input; input_log.InputLog is one."""
+    """The input as a sink sees it; input_log.InputLog is one."""
 
     @property
     def fetched(self) -> int: ...  # noqa: D102

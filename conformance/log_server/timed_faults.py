@@ -15,7 +15,7 @@ MEET_S: Final = 30.0
 
 
 class LinkEffect:
-    """What a fault does to the connections of a side; `conformance.faults` has each such fault.
+    """The effect of a fault on connections of a side; `conformance.faults` has each such fault.
 
     breaks_reply: they are reset in the middle of a reply. keeps_frame: they are reset, and a frame
     of them is handled once its writer is back. half_open: they stand still, then they are reset.

@@ -107,7 +107,7 @@ class EngineUnderTest:
 
     @property
     def killed(self) -> bool:
-        """Whether the engine died by a fault, at once or in its aftermath, and is not up again."""
+        """True if the engine died by a fault, at once or in its aftermath, and is not up again."""
         return self._process is not None and self.injector.killed(self._process)
 
     def living(self) -> list[Proc]:
@@ -126,7 +126,7 @@ class EngineUnderTest:
 
     @property
     def workers(self) -> int:
-        """How many workers the engine is deployed for."""
+        """The number of workers that the engine is deployed for."""
         return self.injector.workers or self._scenario.workers
 
     def start(self, resume: bool) -> None:

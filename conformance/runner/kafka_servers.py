@@ -1,4 +1,4 @@
-"""What serves a run over Kafka: topics, what fills and reads them, and a proxy before the broker.
+"""Kafka transport for one run: topics, their writers and readers, and the proxy.
 
 Imported only for such a run: what it needs takes a while to load.
 """

@@ -1,4 +1,4 @@
-"""What one run consists of while it is played: the log, the recorder, the faults, the engine."""
+"""The parts of a run while it is played: the log, the recorder, the faults, the engine."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class LiveRun:
 
     @property
     def connections(self) -> int:
-        """How many connections the engine has opened so far."""
+        """The number of connections that the engine has opened so far."""
         return self.server.connections
 
     @property
@@ -228,7 +228,7 @@ class LiveRun:
 
     @property
     def scaling(self) -> bool:
-        """Whether a scale is not answered, or nobody has seen its workers."""
+        """True if a scale is not answered, or nobody has seen its workers."""
         return self.engine.injector.scaling.under_way
 
     def watch_state(self, fault: Fault, events: int) -> StateWatch | Hold:
@@ -264,7 +264,7 @@ class LiveRun:
 
     @property
     def fault_changed_at(self) -> float:
-        """When the last fault was carried out or ended (time.monotonic), 0 before the first."""
+        """Time of the last begin or end of a fault (time.monotonic), 0 before the first."""
         links, network = self.server.links, self.network_faults
         if network.lasting:
             return time.monotonic()  # no engine has to go on before the network does
@@ -272,7 +272,7 @@ class LiveRun:
 
     @property
     def recorder_behind(self) -> bool:
-        """Whether output is left to record that the engine has committed."""
+        """True if output is left to record that the engine has committed."""
         return self._exchange is not None and self._exchange.behind
 
     def stop_reason(self) -> str:

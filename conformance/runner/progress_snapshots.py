@@ -1,4 +1,4 @@
-"""How far a run was when each line of its engine came: what an answer is held against."""
+"""Progress snapshot per control line, which answers are held against."""
 
 from __future__ import annotations
 

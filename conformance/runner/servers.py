@@ -1,4 +1,4 @@
-"""What serves a run: a log server, or a proxy and the topics behind it, and what publishes."""
+"""Servers of a run: a log server, or a proxy and its topics, and the publisher."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Servers:
-    """What serves one run, in the ``stack`` that closes it.
+    """Servers of one run, in the ``stack`` that closes them.
 
     data: how the engine reaches it, for deploy; renewed: what of it is another after a restart.
     exchange: where it is reached over Kafka. restart_broker: of one for this run alone.

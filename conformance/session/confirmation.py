@@ -1,4 +1,4 @@
-"""How often failures of a session come again: each failed run is replayed several times."""
+"""Replay each failed run of a session several times, and count how often it fails again."""
 
 from __future__ import annotations
 

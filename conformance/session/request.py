@@ -1,4 +1,4 @@
-"""What a session is asked for: one object, from the command line to each process that tests."""
+"""The request of a session: one object, from the command line to each process that tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tickproof.generators.reading import MissingSide, Reading, Ties
 
 @dataclass(frozen=True)
 class Request:
-    """What to judge and how, the same for every engine.
+    """The request of a session, the same for every engine.
 
     out: gets reports and runs. tiers, only: empty for all of the profile. workers: runs at the
     same time, 0 for as many as suit machine and engine. port: of the log server, None for any.
@@ -66,7 +66,7 @@ class Request:
 
     @property
     def reading(self) -> Reading:
-        """How the recorded market is read."""
+        """The options for reading the recorded market."""
         return Reading(self.strict, self.missing_side, self.ties)
 
     def to_json(self) -> str:

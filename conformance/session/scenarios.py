@@ -27,7 +27,7 @@ _POINT_S: Final = 1.0
 
 
 class Scenarios:
-    """What one engine is asked in a session; files: given schedules by their scenarios' names."""
+    """Scenarios of one engine in a session; files: given schedules by their scenarios' names."""
 
     def __init__(self, spec: EngineSpec, request: Request) -> None:
         self._spec, self._request = spec, request

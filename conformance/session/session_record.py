@@ -37,7 +37,7 @@ _ROW: Final = TypeAdapter(list[Outcome])
 
 
 class SessionRecord(BaseModel):
-    """What a session was asked for.
+    """The request of a session, as it is recorded.
 
     expected: requirement and scenario of each test. not_asked: see `json_report.Report`. cut: what
     ended it early, in words, and the exit status; None as long as nothing has.

@@ -73,12 +73,12 @@ class SessionCut(TickproofError):
 
     @property
     def full(self) -> bool:
-        """Whether a disk was full."""
+        """True if a disk was full."""
         return self.broke is None and not self.asked
 
     @property
     def asked(self) -> bool:
-        """Whether somebody asked for the end."""
+        """True if somebody asked for the end."""
         return self.status != EXIT_KIT_ERROR
 
 

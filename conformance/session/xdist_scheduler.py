@@ -1,4 +1,4 @@
-"""How pytest-xdist hands tests to processes: all tests of a scenario to the same one.
+"""Schedule tests in pytest-xdist: all tests of a scenario go to the same process.
 
 The mark ``xdist_group`` would do, but it works through the text of node ids, which
 pytest 9.2 no longer lets a plugin change; a scheduler is a documented extension point.

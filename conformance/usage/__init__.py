@@ -1,1 +1,1 @@
-"""What a run used of its machine, and how the machine disturbed the run."""
+"""Use of the machine by a run, and disturbance of the run by the machine."""

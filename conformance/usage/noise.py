@@ -1,4 +1,4 @@
-"""Which seconds of a run were noisy: pure functions of what was recorded beside it."""
+"""Find the noisy seconds of a run: pure functions of what was recorded beside it."""
 
 from __future__ import annotations
 

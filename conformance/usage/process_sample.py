@@ -1,4 +1,4 @@
-"""What /proc says of one process at one moment, and of the sockets of all."""
+"""Sample one process, and the sockets of all, from /proc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who used the processors: kit, engine or others. From the times of processes, not of cores.
+"""Attribute processor time to kit, engine or others, by the times of processes, not of cores.
 
 /proc/stat counts a core as busy when a clock tick finds it so: periodic work, such as a
 publisher's, may fall between two ticks and be missed, or be met each time. The time of a
@@ -33,17 +33,17 @@ class Accounts:
 
     @property
     def engine_s(self) -> float:
-        """What the engine used, in all of its lives."""
+        """Seconds that the engine used, in all of its lives."""
         return self._engine.total / TICKS
 
     @property
     def kit_s(self) -> float:
-        """What the kit used."""
+        """Seconds that the kit used."""
         return (self._all.total - self._engine.total) / TICKS
 
     @property
     def busy_s(self) -> float:
-        """What all processes used."""
+        """Seconds that all processes used."""
         return (self._all.total + self._others.total) / TICKS
 
     def update(self, processes: Mapping[int, Proc], roots: Collection[int]) -> list[Proc]:

@@ -33,7 +33,7 @@ NOTHING: Final = Thread(0, 0, "")
 
 @dataclass(frozen=True)
 class Reading:
-    """What /proc said at one moment: threads of engine and kit, the cores that they may run on."""
+    """One reading of /proc: threads of engine and kit, the cores that they may run on."""
 
     engine: Mapping[tuple[int, int], Thread]
     kit: Mapping[tuple[int, int], Thread]

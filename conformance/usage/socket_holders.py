@@ -1,4 +1,4 @@
-"""Which processes hold the sockets at the other end of TCP connections, as /proc tells it."""
+"""Find the processes at the other end of TCP connections in /proc."""
 
 from __future__ import annotations
 
