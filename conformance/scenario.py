@@ -50,14 +50,14 @@ class Claims(BaseModel):
 
     @property
     def freshness_ns(self) -> int:
-        """How old a quote may be; raises ValueError where nothing is claimed of it."""
+        """The most that a quote may age, in ns; raises ValueError if nothing is claimed of it."""
         if self.freshness_s is None:
             raise ValueError("claims: expected freshness_s")
         return int(self.freshness_s * 1e9)
 
     @property
     def over_kafka(self) -> bool:
-        """Whether the engine speaks Kafka, and not the log's own protocol."""
+        """True if the engine speaks Kafka, and not the log's own protocol."""
         return self.transport == "kafka"
 
     def to_json(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def survived(claimed: Collection[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class SinkBehaviour:
-    """What the sink does to an engine, as data.
+    """Behaviour of the sink towards an engine, as data.
 
     ack_delay_s: wait before each acknowledgement of output.
     last_ack_delay_s: the same, but only once all input was fetched.
@@ -95,7 +95,7 @@ class SinkBehaviour:
 
 @dataclass(frozen=True)
 class Pace:
-    """How a scenario with a pace is published and placed.
+    """Publication and placement of a scenario with a pace.
 
     tick_us: all records of a tick are due at its time, whatever the engine does.
     warm_up_s: records that are due before are not measured. kit_cores, engine_cores: where
@@ -163,7 +163,7 @@ class Scenario:
 
     @property
     def may_share(self) -> bool:
-        """Whether an engine of an earlier run will do: its start and end are not looked at."""
+        """True if an engine of an earlier run will do: its start and end are not looked at."""
         return self.ending == "stop" and not self.fresh
 
     def longest_s(self, records: int, life_s: float) -> float:

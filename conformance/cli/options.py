@@ -1,4 +1,4 @@
-"""What several commands share: options, loading engines, errors of usage."""
+"""Options that commands share, loading engines, errors of usage."""
 
 from __future__ import annotations
 

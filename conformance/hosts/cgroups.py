@@ -66,7 +66,7 @@ def _mount(host: HostFiles, controller: str, version: int) -> tuple[str, str]:
 
 
 def _is_root(host: HostFiles, version: int, folder: str) -> bool:
-    """Whether a folder is the root of all cgroups: by a file that only the root has or lacks."""
+    """True if a folder is the root of all cgroups, by a file that only the root has or lacks."""
     if version == 1:
         return bool(host.names(folder, "release_agent"))
     return bool(host.names(folder, "cgroup.controllers")) and not host.names(folder, "cgroup.type")

@@ -1,4 +1,4 @@
-"""Which cores the kit gets, which the engine, and which are left to everything else."""
+"""Divide the cores among the kit, the engine, and everything else."""
 
 from __future__ import annotations
 

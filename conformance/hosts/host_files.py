@@ -48,7 +48,7 @@ class HostFiles:
 
     @property
     def live(self) -> bool:
-        """Whether this is the host that the kit runs on, and not a tree of files."""
+        """True if this is the host that the kit runs on, and not a tree of files."""
         return self.root == Path("/")
 
     def text(self, path: str, *, fresh: bool = False) -> str:
@@ -123,7 +123,7 @@ class HostFiles:
 
     @functools.cached_property
     def guest(self) -> bool:
-        """Whether this is a virtual machine, as far as it can be seen."""
+        """True if this is a virtual machine, as far as it can be seen."""
         flags = re.search(r"^flags\s*:.*$", self._or_empty("proc/cpuinfo"), re.MULTILINE)
         if flags and " hypervisor" in flags[0]:
             return True

@@ -1,4 +1,4 @@
-"""What was read of a host: readings by probe, and the attestation they make together."""
+"""Readings of a host by probe, and the attestation they make together."""
 
 from __future__ import annotations
 

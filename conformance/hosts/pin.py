@@ -23,7 +23,7 @@ LOCK_NOTE = (
 
 @dataclass(frozen=True)
 class Pinning:
-    """What a command is to run with. cores: () leaves them, policy: "" leaves it.
+    """Cores and policy of a command. cores: () leaves them, policy: "" leaves it.
 
     lock: raise the limit of memory that the command may lock, to unlimited.
     """

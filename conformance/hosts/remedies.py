@@ -1,4 +1,4 @@
-"""What would put one probe right by hand: the command, and the one that undoes it.
+"""Remedies for one probe by hand: the command, and the one that undoes it.
 
 Every undo command restores the value of now. A function here returns steps, or raises
 Cannot with the reason why nothing can be done on this host.

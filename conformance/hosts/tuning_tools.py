@@ -1,4 +1,4 @@
-"""What would tune a host by its own tools: boot loader, tuned-adm, pyperf; how to start."""
+"""Remedies by the host's own tools: boot loader, tuned-adm, pyperf; how to start."""
 
 from __future__ import annotations
 

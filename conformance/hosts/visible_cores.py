@@ -1,4 +1,4 @@
-"""Which cores this process may use, and what they are: isolated, siblings, nodes."""
+"""Cores that this process may use, and their kinds: isolated, siblings, nodes."""
 
 from __future__ import annotations
 

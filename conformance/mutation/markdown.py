@@ -21,7 +21,7 @@ _SAID: Final = 200
 
 @dataclass(frozen=True)
 class Summary:
-    """What follows from the results.
+    """A summary of the results.
 
     mutants: how many there are; judged: those with a result. killed. explained: not killed,
     and listed as equivalent, with the reason. survivors: the others. broken: the kit broke.

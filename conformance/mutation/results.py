@@ -1,4 +1,4 @@
-"""What became of each mutant: one JSON line each, so that a run can be continued."""
+"""Results of mutants: one JSON line each, so that a run can be continued."""
 
 from __future__ import annotations
 

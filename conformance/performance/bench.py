@@ -60,7 +60,7 @@ _NOTHING_PACED: Final = "neither count nor passthrough is offered"
 
 @dataclass(frozen=True)
 class EngineResult:
-    """What a bench measured on one engine."""
+    """The measurements of a bench on one engine."""
 
     spec: EngineSpec
     apps: list[Series[SteadyRound]]

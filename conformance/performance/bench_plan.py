@@ -1,4 +1,4 @@
-"""What a bench does: its parameters, and the scenario of each of its runs."""
+"""The plan of a bench: its parameters, and the scenario of each of its runs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def disk_bytes(self) -> int:
-        """What the largest run takes on disk, without the state of its engine."""
+        """Bytes that the largest run takes on disk, without the state of its engine."""
         return int(max(self.messages, self.pace * self.seconds)) * RECORD_BYTES
 
 

@@ -40,7 +40,7 @@ class VerdictRow:
 
     @property
     def changed(self) -> bool:
-        """Whether two subjects that say something of it differ."""
+        """True if two subjects that say something of it differ."""
         return len({one for one in self.verdicts if one is not None}) > 1
 
     def worse(self) -> list[int]:
@@ -53,15 +53,15 @@ class VerdictRow:
         ]
 
     def compared(self, at: int) -> bool:
-        """Whether it was judged for the first subject and for another one, or is worse there."""
+        """True if it was judged for the first subject and for another one, or is worse there."""
         return {self.verdicts[0], self.verdicts[at]} <= JUDGED or at in self.worse()
 
     def lacks(self, at: int) -> bool:
-        """Whether it was judged for the first subject and, though it applies, not for another."""
+        """True if it was judged for the first subject and, though it applies, not for another."""
         return self.verdicts[0] in JUDGED and self.applies[at] and not self.compared(at)
 
     def alone(self, at: int) -> bool:
-        """Whether only another subject than the first was asked for it."""
+        """Return True if only another subject than the first was asked for it."""
         return self.verdicts[0] is None and self.applies[0] and self.verdicts[at] is not None
 
 
@@ -88,12 +88,12 @@ class FigureRow:
     cells: tuple[FigureCell | None, ...]
 
     def compared(self, at: int) -> bool:
-        """Whether another subject has enough runs for a ratio to the first."""
+        """Return True if another subject has enough runs for a ratio to the first."""
         cell = self.cells[at]
         return cell is not None and cell.ratio is not None
 
     def lacks(self, at: int) -> bool:
-        """Whether the first subject has the figure, and another has no ratio to it."""
+        """Return True if the first subject has the figure, and another has no ratio to it."""
         return self.cells[0] is not None and not self.compared(at)
 
 
@@ -113,7 +113,7 @@ class Overlap:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing of the first is missing, and nothing fails that it cannot be held to."""
+        """True if nothing of the first is missing, and nothing fails that it cannot be held to."""
         return not self.missing and not self.failed
 
 
@@ -145,7 +145,7 @@ class Comparison:
 
     @property
     def overlaps(self) -> list[Overlap]:
-        """What of the first subject was compared with each of the others."""
+        """The overlap of the first subject with each of the others."""
         return [self._overlap(at) for at in range(1, len(self.names))]
 
     def _overlap(self, at: int) -> Overlap:

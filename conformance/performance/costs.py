@@ -1,4 +1,4 @@
-"""What a run cost: processor time, memory, state on disk. Pure functions of its samples."""
+"""Costs of a run: processor time, memory, state on disk. Pure functions of its samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bench samples besides the usage: an engine's memory and the folder of its state."""
+"""Samples of a bench besides the usage: an engine's memory and the folder of its state."""
 
 from __future__ import annotations
 

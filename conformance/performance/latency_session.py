@@ -194,7 +194,7 @@ def setup(request: Request, fit: Fitness) -> Setup:
 
 
 def claimed(spec: EngineSpec, profile: Profile, console: Console, *, as_json: bool) -> bool:
-    """Whether the engine claims what the profile asks of it; says so where it does not."""
+    """Return True if the engine claims what the profile asks of it; says so where it does not."""
     load = profile.load
     words = " ".join([load.app, *(f"{key}={value}" for key, value in load.params.items())])
     if not spec.offers(load.app, load.params):

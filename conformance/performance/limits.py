@@ -30,7 +30,7 @@ RECOVERY: Final = "recovery"
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one run says of one limit; microseconds, or of the rate 0 and 1 with the limit 0.
+    """Bounds of one run for one limit; microseconds, or of the rate 0 and 1 with the limit 0.
 
     high: at most so much; low: at least so much, and low <= high. void: the code of why the
     run does not count, "" if it does. excuse: the code of why low is below high. beyond:
@@ -46,17 +46,17 @@ class Bounds:
 
     @property
     def over(self) -> bool:
-        """Whether it was over the limit, whatever the cause."""
+        """True if it was over the limit, whatever the cause."""
         return self.high > self.limit
 
     @property
     def surely(self) -> bool:
-        """Whether the engine was over the limit, whatever is excused."""
+        """True if the engine was over the limit, whatever is excused."""
         return self.low > self.limit
 
     @property
     def set_aside(self) -> bool:
-        """Whether the run tells nothing of this limit and is to be played again."""
+        """True if the run tells nothing of this limit and is to be played again."""
         return bool(self.void) or (self.beyond and self.over and not self.surely)
 
 

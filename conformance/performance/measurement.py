@@ -1,4 +1,4 @@
-"""What a recorded round shows: the figures that a verdict rests on, from its folders alone.
+"""Figures of a recorded round, which a verdict rests on, from its folders alone.
 
 The answers are judged first, by the judges of the suites: a fast answer that is wrong
 earns no figure.
@@ -58,12 +58,12 @@ class RecordedRun:
 
     @cached_property
     def table(self) -> Timetable:
-        """When records were due and published."""
+        """Times at which records were due and published."""
         return timetable(self.history)
 
     @cached_property
     def answers(self) -> Answers:
-        """What is measured."""
+        """The answers that are measured."""
         found = answers(self.history)
         return found.where(found.tagged) if self._null and found.tagged.any() else found
 
@@ -74,7 +74,7 @@ class RecordedRun:
 
     @cached_property
     def kill_ns(self) -> int | None:
-        """When the kill came, None without one."""
+        """Time of the kill, None without one."""
         return self.history.faults[0].t_ns if self.history.faults else None
 
     @property
@@ -97,7 +97,7 @@ class RecordedRun:
 
     @cached_property
     def is_steady(self) -> np.ndarray:
-        """Which answers are neither of the warm-up nor of a recovery (bool)."""
+        """True for answers that are neither of the warm-up nor of a recovery (bool)."""
         return (self.phases == Phase.STEADY) | (self.phases == Phase.RECOVERED)
 
     @cached_property
@@ -121,7 +121,7 @@ class RecordedRun:
 
     @cached_property
     def load(self) -> intervals.Sustained:
-        """Whether the rate was sustained, over the first steady phase."""
+        """The measure of the load, over the first steady phase."""
         found = intervals.loads(
             self.history, self.table, self.answers, self.steady_ns, self.until_ns
         )
@@ -129,7 +129,7 @@ class RecordedRun:
 
     @property
     def sustained(self) -> bool:
-        """Whether percentiles of this run mean anything."""
+        """True if percentiles of this run mean anything."""
         return self.load.achieved >= ACHIEVED_LEAST and self.load.backlog_growth <= 0
 
     @cached_property

@@ -1,4 +1,4 @@
-"""How long output stopped after a kill, from the history of a paced run alone.
+"""Measure how long output stopped after a kill, from the history of a paced run alone.
 
 Taken partition by partition: a worker that lives on goes on delivering, which says nothing
 about the partitions of the dead one. Only new output counts, not what is delivered again.

@@ -183,5 +183,5 @@ def attempt_of(profile: Profile, run: RunFigures) -> Attempt:
 
 
 def _near(limits: Iterable[Bounds]) -> bool:
-    """Whether the figure that is furthest up its limit lies close to it."""
+    """Return True if the figure that is furthest up its limit lies close to it."""
     return 1 / NEAR <= max(one.high / one.limit for one in limits) <= NEAR

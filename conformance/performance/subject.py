@@ -1,4 +1,4 @@
-"""What can be compared: sessions of run, latency and bench engines, read from their documents."""
+"""Subjects of a comparison: sessions of run, latency and bench engines, read from documents."""
 
 from __future__ import annotations
 

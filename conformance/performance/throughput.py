@@ -1,4 +1,4 @@
-"""How fast an engine was in a run, from the history of the run alone.
+"""Measure the rate of an engine in a run, from the history of the run alone.
 
 The warm-up is cut: the window opens when the first fifth of the input is done. A record
 counts if it was first fetched after the window opened and done before it closed, so

@@ -1,4 +1,4 @@
-"""What sessions have covered of the fault space, added up from their reports."""
+"""Coverage of the fault space by sessions, added up from their reports."""
 
 from __future__ import annotations
 

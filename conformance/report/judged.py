@@ -1,4 +1,4 @@
-"""How much of what was asked for was judged, and why the rest was not, in words."""
+"""Say how much of a request was judged, and why the rest was not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says about the machine and the kit: no host name, no user, no path."""
+"""The machine and the kit in a report: no host name, no user, no path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to know about a recorded market: what is doubtful, its unit, shortened symbols."""
+"""Notes on a recorded market: doubtful records, its unit, shortened symbols."""
 
 from __future__ import annotations
 

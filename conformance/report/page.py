@@ -92,22 +92,22 @@ class Entry:
 
     @property
     def bad(self) -> bool:
-        """Whether it is out of the ordinary."""
+        """True if it is out of the ordinary."""
         return _bad(self.result)
 
     @property
     def left(self) -> bool:
-        """Whether it was not judged because the session ended early."""
+        """True if it was not judged because the session ended early."""
         return json_report.left(self.result)
 
     @property
     def not_claimed(self) -> bool:
-        """Whether the engine does not promise it."""
+        """True if the engine does not promise it."""
         return self.result.verdict is Verdict.NOT_CLAIMED
 
     @property
     def blocked(self) -> bool:
-        """Whether it was not judged because of another."""
+        """True if it was not judged because of another."""
         return self.result.verdict is Verdict.BLOCKED
 
 
@@ -137,7 +137,7 @@ class Tier:
 
     @property
     def seconds(self) -> float:
-        """How long its runs took, added up."""
+        """Seconds that its runs took, added up."""
         return sum(entry.result.seconds for entry in self.entries)
 
 

@@ -1,4 +1,4 @@
-"""What each process of an engine used over a run: processor time and memory."""
+"""Use of processor time and memory over a run, by process of the engine."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ProcessUse:
 
     @property
     def cores(self) -> np.ndarray:
-        """How many cores it kept busy between each two looks."""
+        """Cores that it kept busy between each two looks."""
         return np.diff(self.cpu_s) / np.maximum(np.diff(self.at_s), 1e-9)
 
 

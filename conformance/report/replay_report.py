@@ -1,4 +1,4 @@
-"""What `tickproof replay` prints: a line a run, counterexamples, then and now side by side."""
+"""Output of `tickproof replay`: a line a run, counterexamples, then and now side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each scale of an engine cost, as rows of text for the terminal and the page."""
+"""Costs of each scale of an engine, as rows of text for the terminal and the page."""
 
 from __future__ import annotations
 

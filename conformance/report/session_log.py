@@ -1,4 +1,4 @@
-"""What happens in a session, as it happens: JSON lines beside its reports, for who watches it."""
+"""Events of a session as they happen: JSON lines beside its reports, for who watches it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Run:
 
     @property
     def wait_s(self) -> float:
-        """How long a record waits before it is fetched: backlog by rate, after Little's law."""
+        """Seconds that a record waits before it is fetched: backlog by rate, after Little's law."""
         rate = self.rates["served"]
         return self.backlog / rate if rate > 0 else math.nan
 

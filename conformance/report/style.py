@@ -1,4 +1,4 @@
-"""How verdicts look on a terminal: one word, one symbol, one colour each."""
+"""Style of verdicts on a terminal: one word, one symbol, one colour each."""
 
 from __future__ import annotations
 

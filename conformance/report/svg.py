@@ -1,4 +1,4 @@
-"""What pictures are drawn with: SVG that a page holds inline, in the colours of its style sheet."""
+"""SVG pictures that a page holds inline, in the colours of its style sheet."""
 
 from __future__ import annotations
 

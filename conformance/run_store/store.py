@@ -59,7 +59,7 @@ class StoredRun:
 
     @property
     def under_way(self) -> bool:
-        """Whether it may still be written."""
+        """True if it may still be written."""
         return not self.ended and time.time() - self.written < FRESH_S
 
 

@@ -78,16 +78,16 @@ class Subject(Model):
     undecided: list[str] = []
 
     def leaves_out(self, requirement: str) -> bool:
-        """Whether its engine.toml need not claim a requirement."""
+        """Return True if its engine.toml need not claim a requirement."""
         return self.not_claimed is None or _among(requirement, self.not_claimed)
 
     def stays_open(self, requirement: str) -> bool:
-        """Whether the kit need not decide a requirement."""
+        """Return True if the kit need not decide a requirement."""
         return _among(requirement, self.undecided)
 
     @property
     def killed(self) -> bool:
-        """Whether each requirement that the mutant names failed it, as it should."""
+        """True if each requirement that the mutant names failed it, as it should."""
         return all(kill.killed for kill in self.kills)
 
 

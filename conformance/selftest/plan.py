@@ -1,4 +1,4 @@
-"""What a selftest tries: which mutants and which sound engines, and in which order."""
+"""The plan of a selftest: its mutants and sound engines, in order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Engine:
 
     @property
     def repeats(self) -> bool:
-        """Whether it is tried again with other seeds: a sound engine that starts fast."""
+        """True if it is tried again with other seeds: a sound engine that starts fast."""
         return self.mutant is None and self.base not in SPARK
 
 

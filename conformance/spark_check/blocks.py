@@ -74,7 +74,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Cut:
-    """What of a slice goes where: records of ``Source.kept``, 64-bit words that part them.
+    """Division of a slice: records of ``Source.kept``, 64-bit words that part them.
 
     ``rows``: which records of the slice these are, None for all.
     """

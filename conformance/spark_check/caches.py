@@ -1,4 +1,4 @@
-"""Where Spark on this machine keeps what the next start takes up again."""
+"""Caches of Spark on this machine that the next start takes up again."""
 
 from __future__ import annotations
 

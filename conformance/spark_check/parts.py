@@ -62,7 +62,7 @@ class Placed(Counterexamples):
 
 @dataclass
 class Judged:
-    """What one part gave: counterexamples by place in the whole history, and numbers to add up."""
+    """Findings of one part: counterexamples by place in the whole history, and sums."""
 
     counts: Counter[str] = field(default_factory=Counter)
     kept: dict[str, list[Counterexample]] = field(default_factory=dict)

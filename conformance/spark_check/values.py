@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Files:
-    """What is judged: sources of the input, by stream and partition, and of the output.
+    """Files to judge: sources of the input, by stream and partition, and of the output.
 
     ``log``: the whole output as the driver sees it, a memory map.
     """
@@ -64,7 +64,7 @@ class Files:
 
     @property
     def parts(self) -> int:
-        """How many parts to make."""
+        """The number of parts to make."""
         return part_count(self.sources, self.spark.sparkContext.defaultParallelism)
 
     def judge(

@@ -19,7 +19,7 @@ from tickproof.conformance.survey.result import Recovery
 
 @dataclass
 class RunFigures:
-    """What the runs of one engine add up to.
+    """Sums over the runs of one engine.
 
     deaths: faults that killed processes. silences_s: after each kill that shows it.
     """

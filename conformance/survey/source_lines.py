@@ -1,4 +1,4 @@
-"""How much code makes an engine, or an app on it: lines beside its engine.toml."""
+"""Count the code of an engine, or of an app on it: lines beside its engine.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a probe is: a name, what it wants, why, and the function that reads the host."""
+"""Probes: a name, what it wants, why, and the function that reads the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tickproof.conformance.hosts.host_files import HostFiles
 
 @dataclass(frozen=True)
 class Observation:
-    """What a probe read. path: absolute, as on the host; value: one line."""
+    """One reading of a probe. path: absolute, as on the host; value: one line."""
 
     path: str
     value: str
