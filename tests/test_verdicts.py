@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tickproof.conformance.explain.outcomes import with_known_gaps
 from tickproof.conformance.session.tier_order import combined
-from tickproof.conformance.suites.outcomes import with_known_gaps
 from tickproof.conformance.verdicts import (
     SEVERITY,
     Outcome,

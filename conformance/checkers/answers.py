@@ -10,8 +10,8 @@ import numpy as np
 from tickproof.conformance.checkers.arrays import drop_pages, first_positions, gather, read
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.expected import find
-from tickproof.conformance.checkers.findings import Finding, Where
-from tickproof.conformance.checkers.market_rule import ANSWER, show_answer, symbol_text
+from tickproof.conformance.checkers.findings import AnswerAgain, MalformedVerdict, Where
+from tickproof.conformance.checkers.market_rule import ANSWER, symbol_text
 from tickproof.conformance.history.outputs import OutputLog
 
 _BLOCK: Final = 1 << 16
@@ -120,22 +120,13 @@ def order_where(order_id: Any, symbol: Any, at: int | None, partitions: int) -> 
     return where
 
 
-def malformed(at: int, answer: np.void, where: Where) -> Finding:
-    """Say of the output ``at`` that bytes of it that must be zero are not."""
-    tail = int(answer["tail"]).to_bytes(8, "little")[1:].hex()
-    text = f"output {at}: the 7 bytes after the verdict are {tail}"
-    return Finding("malformed", text, "7 zero bytes", tail, where)
+def malformed(answer: np.void, where: Where) -> MalformedVerdict:
+    """Return the finding of an output with bytes that must be zero and are not."""
+    return MalformedVerdict("malformed", where, int(answer["tail"]).to_bytes(8, "little")[1:])
 
 
-def answered_again(outputs: OutputLog, example: Counterexample, where: Where) -> Finding:
-    """Say of an output that its order had one before."""
-    answer, index = example.row["answer"], int(example.row["first"])
+def answered_again(outputs: OutputLog, example: Counterexample, where: Where) -> AnswerAgain:
+    """Return the finding of an output whose order had one before."""
+    index = int(example.row["first"])
     first = answer_at(outputs, index)
-    text = f"order {answer['order_id']}: output {index}, and again output {example.at}"
-    return Finding(
-        example.kind,
-        text,
-        f"{show_answer(first)}, once",
-        show_answer(answer),
-        where | {"first_index": index},
-    )
+    return AnswerAgain(example.kind, where | {"first_index": index}, example.row["answer"], first)

@@ -15,8 +15,7 @@ import numpy as np
 
 from tickproof.conformance.checkers.arrivals import first_covers
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
-from tickproof.conformance.checkers.delivery import place
-from tickproof.conformance.checkers.findings import Finding, Where
+from tickproof.conformance.checkers.findings import AheadOfFetch, Payload, Where
 from tickproof.conformance.checkers.timeline import NEVER
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
@@ -110,12 +109,7 @@ def _steps(
     return reach[new], np.append(rows["t_ns"][new], NEVER)
 
 
-def ahead(outputs: OutputLog, example: Counterexample, shown: str, where: Where) -> Finding:
-    """Put an output that came too early into words; ``shown``: what it says."""
+def ahead(example: Counterexample, where: Where, payload: Payload) -> AheadOfFetch:
+    """Return the finding of an output that came too early."""
     fetched, arrived = int(example.row["fetched"]), int(example.row["arrived"])
-    how = f"{(fetched - arrived) / 1e6:,.3f} ms before the first FETCH of a record it comes from"
-    if fetched == NEVER:
-        how = "though a record that it comes from was never fetched"
-    text = f"output {example.at} arrived {how}"
-    due = "every record fetched before an output that comes from it"
-    return Finding(AHEAD, text, due, shown, place(outputs, example.at) | where)
+    return AheadOfFetch(AHEAD, where, payload, None if fetched == NEVER else fetched - arrived)

@@ -7,25 +7,36 @@ piece, so that even one hot key needs no more memory than many.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import drop_pages, first_positions, gather, mix, pieces
 from tickproof.conformance.checkers.causality import AHEAD, FirstFetches, ahead
-from tickproof.conformance.checkers.count_diagnosis import diagnose_total, figures, values_of
+from tickproof.conformance.checkers.count_diagnosis import diagnose_total, values_of
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place
 from tickproof.conformance.checkers.expected import Groups, find
-from tickproof.conformance.checkers.findings import Finding, Findings, Where
+from tickproof.conformance.checkers.findings import (
+    Finding,
+    Findings,
+    MissingPoint,
+    Point,
+    PointAgain,
+    StrangePoint,
+    Where,
+    WrongTotal,
+)
 from tickproof.conformance.history.outputs import OutputLog
 
 _MAX_BUCKETS: Final = 256
 _HIGHEST: Final = 2**64 - 1
-#: Values of a key behind a wrong total that an explanation may need.
+#: Values of a key behind a wrong total that a diagnosis may need.
 TAIL: Final = 4096
+#: Values that are kept whole.
+_FEW: Final = 8
 
 
 def check_count(
@@ -102,12 +113,12 @@ def count_findings(
     records: int,
     keys: int,
 ) -> Findings:
-    """Put counterexamples into words; ``records``, ``keys``: of the whole input.
+    """Return counterexamples as findings; ``records``, ``keys``: of the whole input.
 
     ``inputs`` must hold all records of the keys that have counterexamples.
     """
     found = counterexamples.findings(
-        lambda example: _explain(inputs, outputs, emit == "every", example)
+        lambda example: _finding(inputs, outputs, emit == "every", example)
     )
     found.checked = records + len(outputs)
     found.facts |= {"inputs": records, "outputs": len(outputs), "keys": keys}
@@ -361,52 +372,27 @@ def _judge_keys(
         )
 
 
-def _explain(
+def _finding(
     inputs: Sequence[np.ndarray], outputs: OutputLog, every: bool, example: Counterexample
 ) -> Finding:
     kind, at, row = example.kind, example.at, example.row
+    where: Where
     if kind == "lost":
-        return _lost(len(inputs), every, at, row)
+        offset, partition = divmod(at, len(inputs))
+        where = {"key": int(row["key"]), "partition": partition, "offset": offset}
+        return MissingPoint(kind, where, Point.of(row), last=not every)
+    point = Point.of(outputs.payloads[at] if kind == AHEAD else row["record"])
+    where = place(outputs, at) | {"key": point.key}
     if kind == AHEAD:
-        point = outputs.payloads[at]
-        shown = f"key {point['key']} n={point['n']} total={point['total']}"
-        return ahead(outputs, example, shown, {"key": int(point["key"])})
-    record = row["record"]
-    key, n = record["key"], int(record["n"])
-    actual = f"n={n} total={record['total']}"
-    where = place(outputs, at) | {"key": int(key)}
-    head = f"key {key} {actual}"
+        return ahead(example, where, point)
     if kind == "wrong-total":
-        values = values_of(inputs, key, n + TAIL)
-        why = diagnose_total(values, n, int(record["total"])).text
-        wanted = figures(values, n)
-        return Finding(kind, f"{head}: expected {wanted}; it is {why}", wanted, actual, where)
+        values = values_of(inputs, row["record"]["key"], point.n + TAIL)
+        terms = tuple(values[: point.n].tolist() if point.n <= _FEW else ())
+        why = diagnose_total(values, point.n, point.total)
+        return WrongTotal(kind, where, point, int(row["total"]), terms, why)
     if kind in ("duplicate", "retracted"):
-        first = outputs.payloads[int(row["first"])]
-        earlier = f"n={n} total={first['total']}"
-        text = f"{head} at output {at} after {earlier} at output {row['first']}"
-        return Finding(
-            kind, text, f"{earlier}, once", actual, where | {"first_index": int(row["first"])}
-        )
-    if kind == "unknown-key":
-        text, expected = "no input record has this key", "a key of the input"
-    elif kind == "beyond-input":
-        reach = row["reach"]
-        text, expected = f"the input holds {reach} records of this key", f"n from 1 to {reach}"
-    elif kind == "step-back":
-        text, expected = f"n={row['before']} came before it", f"n at least {row['before']}"
-    else:
-        text, expected = (
-            f"the highest before it is n={row['before']}",
-            f"n={row['before'] + 1} next",
-        )
-    return Finding(kind, f"{head}: {text}", expected, actual, where)
-
-
-def _lost(partitions: int, every: bool, at: int, row: Mapping[str, Any]) -> Finding:
-    offset, partition = divmod(at, partitions)
-    wanted = f"n={row['n']} total={row['total']}"
-    what = "is missing" if every else "is the key's last point, and it is missing"
-    text = f"key {row['key']} {wanted} {what} (input partition {partition} offset {offset})"
-    where: Where = {"key": int(row["key"]), "partition": partition, "offset": offset}
-    return Finding("lost", text, wanted, "no output", where)
+        first = int(row["first"])
+        total = int(outputs.payloads[first]["total"])
+        return PointAgain(kind, where | {"first_index": first}, point, total)
+    bound = row.get("reach", row.get("before", 0))
+    return StrangePoint(kind, where, point, int(bound))

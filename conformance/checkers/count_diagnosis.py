@@ -1,4 +1,4 @@
-"""What a wrong running total would be the right answer to."""
+"""The single mistake that turns a right running total into a wrong one."""
 
 from __future__ import annotations
 
@@ -28,26 +28,21 @@ def values_of(inputs: Sequence[np.ndarray], key: np.uint64, most: int) -> np.nda
     return np.concatenate(found)
 
 
-def figures(values: np.ndarray, n: int) -> str:
-    """Return ``n=3 total=30 (5+10+15)``, the sum left out where it is long."""
-    total = int(values[:n].sum(dtype=np.int64))
-    terms = "+".join(str(int(v)) for v in values[:n])
-    return f"n={n} total={total}" + (f" ({terms})" if n <= 8 else "")
-
-
 @dataclass(frozen=True)
 class Diagnosis:
     """The mistake that a total fits; values ``first`` to ``last`` of the key (from 1) are meant.
 
     rounded, cut: the true total in floating point, or in 32 bits; only where that changes it.
     again: their sum alone, the key began again. tail: their sum, but counted from the first.
-    twice, left-out: of the true total. other: the total after ``last`` values.
+    twice, left-out: of the true total; ``counted``: n shows it, too. other: the total after
+    ``last`` values. value: the only one that is twice or left out.
     """
 
     kind: Literal["rounded", "cut", "other", "again", "tail", "twice", "left-out", "none"]
     first: int
     last: int
-    text: str
+    value: int | None = None
+    counted: bool = False
 
 
 def diagnose_total(values: np.ndarray, n: int, actual: int) -> Diagnosis:
@@ -64,35 +59,27 @@ def _simple(values: np.ndarray, n: int, actual: np.int64) -> Diagnosis | None:
     sums = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
     rounded = float(np.cumsum(values[:n].astype(np.float64))[-1])
     if rounded == float(actual) and abs(int(sums[n])) > 2**53:
-        return Diagnosis("rounded", 1, n, "the sum in 64-bit floating point: rounded")
+        return Diagnosis("rounded", 1, n)
     if actual != sums[n] and actual in (sums[n].astype(np.int32), sums[n].astype(np.uint32)):
-        return Diagnosis("cut", 1, n, "the lowest 32 bits of the sum")
+        return Diagnosis("cut", 1, n)
     same = np.flatnonzero(sums == actual)
     if len(same):
-        m = int(same[np.argmin(np.abs(same - n))])
-        return Diagnosis("other", 1, m, f"the total after {m} values, not after {n}")
+        return Diagnosis("other", 1, int(same[np.argmin(np.abs(same - n))]))
     again = np.flatnonzero(sums[n + 1 :] - sums[1:-n] == actual)
     if len(again):
         first = int(again[0]) + 2
-        last = first + n - 1
-        which = f"the sum of values {first} to {last}" if n > 1 else f"value {first} alone"
-        text = f"{which}: the key began again"
-        return Diagnosis("again", first, last, text)
+        return Diagnosis("again", first, first + n - 1)
     over = actual - sums[n]
     twice = np.flatnonzero(values[:n] == over)
     if len(twice):
         at = int(twice[-1]) + 1
-        return Diagnosis("twice", at, at, f"value {at} (= {over}) applied twice")
+        return Diagnosis("twice", at, at, int(over))
     without = np.flatnonzero(values[:n] == -over)
     if len(without):
         at = int(without[-1]) + 1
-        return Diagnosis("left-out", at, at, f"value {at} (= {values[at - 1]}) left out")
+        return Diagnosis("left-out", at, at, int(values[at - 1]))
     tail = np.flatnonzero(sums[1:n] == sums[n] - actual)
-    if len(tail):
-        first = int(tail[-1]) + 2
-        text = f"the sum of values {first} to {n} only"
-        return Diagnosis("tail", first, n, text)
-    return None
+    return Diagnosis("tail", int(tail[-1]) + 2, n) if len(tail) else None
 
 
 def _stretch(values: np.ndarray, n: int, actual: np.int64) -> Diagnosis:
@@ -103,26 +90,23 @@ def _stretch(values: np.ndarray, n: int, actual: np.int64) -> Diagnosis:
         window = sums[d : n + 1] - sums[: n + 1 - d]
         again = np.flatnonzero(window == over)
         if len(again):
-            return _stretched("twice", int(again[-1]), d, "applied twice")
+            return _stretched("twice", int(again[-1]), d, counted=False)
         skipped = np.flatnonzero(window == -over)
         if len(skipped):
-            return _stretched("left-out", int(skipped[-1]), d, "left out")
+            return _stretched("left-out", int(skipped[-1]), d, counted=False)
         counted = np.flatnonzero(window[: n - 2 * d + 1] == actual - sums[n - d])
         if n >= 2 * d and len(counted):
-            return _stretched("twice", int(counted[-1]), d, "applied and counted twice")
+            return _stretched("twice", int(counted[-1]), d, counted=True)
         if n + d < len(sums):
             # Those left out may be the very last, before the record of this total.
             window = sums[d : n + d + 1] - sums[: n + 1]
             skipped = np.flatnonzero(window == sums[n + d] - actual)
             if len(skipped):
-                what = "neither applied nor counted"
-                return _stretched("left-out", int(skipped[-1]), d, what)
-    return Diagnosis("none", 0, 0, "explained by no single mistake")
+                return _stretched("left-out", int(skipped[-1]), d, counted=True)
+    return Diagnosis("none", 0, 0)
 
 
 def _stretched(
-    kind: Literal["twice", "left-out"], before: int, length: int, what: str
+    kind: Literal["twice", "left-out"], before: int, length: int, *, counted: bool
 ) -> Diagnosis:
-    first, last = before + 1, before + length
-    values = f"values {first} to {last}" if length > 1 else f"value {first}"
-    return Diagnosis(kind, first, last, f"{values} {what}")
+    return Diagnosis(kind, before + 1, before + length, counted=counted)

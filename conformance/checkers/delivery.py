@@ -6,7 +6,7 @@ import numpy as np
 
 from tickproof.conformance.checkers.arrays import differ, gather, piece_rows
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
-from tickproof.conformance.checkers.findings import Finding, Findings, Where
+from tickproof.conformance.checkers.findings import Finding, Findings, NumberAgain, NumberGap, Where
 from tickproof.conformance.history.outputs import UNNUMBERED, OutputLog
 
 
@@ -19,12 +19,6 @@ def place(outputs: OutputLog, index: int) -> Where:
     if int(seq[0]) != UNNUMBERED:
         where["seq"] = int(seq[0])
     return where
-
-
-def show(record: np.ndarray) -> str:
-    """Return a record's bytes in hex, cut after 64 bytes."""
-    raw = np.atleast_1d(record).tobytes()
-    return raw[:64].hex() + (f"... ({len(raw)} bytes)" if len(raw) > 64 else "")
 
 
 def check_sequences(outputs: OutputLog) -> Findings:
@@ -57,31 +51,17 @@ def collect_sequences(
 def sequence_findings(
     counterexamples: Counterexamples, outputs: OutputLog, numbered: int, writers: int
 ) -> Findings:
-    """Put counterexamples into words; ``numbered`` records of ``writers`` were looked at."""
+    """Return counterexamples as findings; ``numbered`` records of ``writers`` were looked at."""
 
-    def explain(example: Counterexample) -> Finding:
-        kind, at, row = example.kind, example.at, example.row
-        where = place(outputs, at)
-        head = f"writer {where['writer']} seq {where['seq']}"
-        if kind == "gap":
-            return Finding(
-                kind,
-                f"{head} came, but {row['next']} is the next number of this writer",
-                f"seq {row['next']}",
-                f"seq {where['seq']}",
-                where,
-            )
-        first = int(row["first"])
-        same = "the same payload" if kind == "redelivered" else "another payload"
-        return Finding(
-            kind,
-            f"{head} came twice with {same}: first at output {first}, again at output {at}",
-            f"once: {show(outputs.payloads[first])}" if kind == "conflict" else "once",
-            f"again: {show(outputs.payloads[at])}" if kind == "conflict" else "twice",
-            where | {"first_index": first},
-        )
+    def finding(example: Counterexample) -> Finding:
+        where = place(outputs, example.at)
+        if example.kind == "gap":
+            return NumberGap(example.kind, where, int(example.row["next"]))
+        first = int(example.row["first"])
+        both = (outputs.payloads[at].tobytes() for at in (first, example.at))
+        return NumberAgain(example.kind, where | {"first_index": first}, *both)
 
-    found = counterexamples.findings(explain)
+    found = counterexamples.findings(finding)
     found.checked = numbered
     found.facts |= {"numbered": numbered, "writers": writers}
     return found

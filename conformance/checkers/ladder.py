@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from tickproof.conformance.checkers.expected import Groups
-from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.checkers.findings import Findings, MissingNumber
 from tickproof.conformance.checkers.multiset import check_multiset
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
@@ -33,8 +33,7 @@ def check_ladder(step: str, inputs: Iterable[np.ndarray], outputs: OutputLog) ->
     outputs = replace(outputs, payloads=bare)
     found = check_multiset((expected(step, part) for part in inputs), outputs)
     if gap := _missing(numbers):
-        text = f"no state numbered a record {gap}, though a higher number came"
-        found.add(Finding("lost", text, f"n {gap}", "a number above it"))
+        found.add(MissingNumber("lost", {}, gap))
     return found
 
 

@@ -19,15 +19,14 @@ from tickproof.conformance.checkers.causality import AHEAD, FirstFetches, ahead
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place
 from tickproof.conformance.checkers.expected import merged_verdicts
-from tickproof.conformance.checkers.findings import Finding, Findings
-from tickproof.conformance.checkers.market_rule import (
-    RECORD,
-    VERDICT_BYTE,
-    Located,
-    clause,
-    diagnose,
-    show_answer,
+from tickproof.conformance.checkers.findings import (
+    AnswerToNothing,
+    Finding,
+    Findings,
+    MissingVerdict,
+    WrongVerdict,
 )
+from tickproof.conformance.checkers.market_rule import RECORD, VERDICT_BYTE, Located
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.generators.layouts import QUOTE_KIND
 from tickproof.generators.spread_rule import FIVE_CENTS
@@ -114,9 +113,9 @@ def merged_findings(
     locate: Callable[[int], Located | None],
     limit: int = FIVE_CENTS,
 ) -> Findings:
-    """Put counterexamples into words; ``locate`` finds a quote of the input by its id."""
+    """Return counterexamples as findings; ``locate`` finds a quote of the input by its id."""
     found = counterexamples.findings(
-        lambda example: _explain(locate, partitions, outputs, example, limit)
+        lambda example: _finding(locate, partitions, outputs, example, limit)
     )
     found.checked = records + len(outputs)
     found.facts |= {"orders": orders, "rejects": rejects, "outputs": len(outputs)}
@@ -172,7 +171,7 @@ def _locate(inputs: Sequence[np.ndarray], quote_id: int) -> Located | None:
     return None
 
 
-def _explain(
+def _finding(
     locate: Callable[[int], Located | None],
     partitions: int,
     outputs: OutputLog,
@@ -181,27 +180,19 @@ def _explain(
 ) -> Finding:
     kind, at, row = example.kind, example.at, example.row
     if kind == "lost":
-        right = row["right"]
-        text = f"order {right['order_id']} has no verdict; {clause(right, limit)}"
-        where = order_where(right["order_id"], right["symbol"], at, partitions)
-        return Finding(kind, text, show_answer(right), "no output", where)
+        due = row["right"]
+        where = order_where(due["order_id"], due["symbol"], at, partitions)
+        return MissingVerdict(kind, where, due, limit)
     if kind == AHEAD:
-        return ahead(outputs, example, show_answer(answer_at(outputs, at)), {})
+        return ahead(example, place(outputs, at), answer_at(outputs, at))
     answer = row["answer"]
-    actual = show_answer(answer)
     where = place(outputs, at)
     where |= order_where(answer["order_id"], answer["symbol"], row.get("order_at"), partitions)
     if kind == "malformed":
-        return malformed(at, answer, where)
+        return malformed(answer, where)
     if "first" in row:
         return answered_again(outputs, example, where)
     if "right" not in row:
-        text = f"output {at} answers order {answer['order_id']}, which is not in the input"
-        return Finding(kind, text, "an order of the input", actual, where)
-    offset, partition = divmod(int(row["order_at"]), partitions)
+        return AnswerToNothing(kind, where, answer)
     named = locate(int(answer["quote_id"]))
-    why = diagnose(row["right"], answer, named, (partition, offset), limit)
-    expected = show_answer(row["right"])
-    if kind == "invented":
-        expected = f"no output: {expected}"
-    return Finding(kind, f"output {at}: {why}", expected, actual, where)
+    return WrongVerdict(kind, where, answer, row["right"], limit, named, kind == "invented")

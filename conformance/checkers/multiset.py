@@ -11,9 +11,14 @@ import numpy as np
 from tickproof.conformance.checkers.arrays import differ, gather, hash_records, piece_rows, pieces
 from tickproof.conformance.checkers.causality import AHEAD, FirstFetches, ahead
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
-from tickproof.conformance.checkers.delivery import place, show
+from tickproof.conformance.checkers.delivery import place
 from tickproof.conformance.checkers.expected import Groups
-from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.checkers.findings import (
+    Finding,
+    Findings,
+    MissingPayload,
+    SurplusPayload,
+)
 from tickproof.conformance.checkers.timeline import NEVER
 from tickproof.conformance.history.outputs import OutputLog
 
@@ -82,23 +87,18 @@ def collect_multiset(
 def multiset_findings(
     counterexamples: Counterexamples, outputs: OutputLog, records: int
 ) -> Findings:
-    """Put counterexamples into words; ``records``: how many were expected."""
+    """Return counterexamples as findings; ``records``: how many were expected."""
 
-    def explain(example: Counterexample) -> Finding:
-        kind, at, row = example.kind, example.at, example.row
+    def finding(example: Counterexample) -> Finding:
+        kind, at = example.kind, example.at
         if kind == "lost":
-            text = f"expected record {at} has no output of its own: {show(row['payload'])}"
-            return Finding(kind, text, show(row["payload"]), "no output", {"record": at})
-        payload = show(outputs.payloads[at])
+            return MissingPayload(kind, {"record": at}, example.row["payload"].tobytes())
+        where, payload = place(outputs, at), outputs.payloads[at].tobytes()
         if kind == AHEAD:
-            return ahead(outputs, example, payload, {})
-        if kind == "duplicate":
-            text = f"output {at} repeats a payload more often than it was expected: {payload}"
-            return Finding(kind, text, "no further output", payload, place(outputs, at))
-        text = f"output {at} is no expected payload: {payload}"
-        return Finding(kind, text, "one of the expected payloads", payload, place(outputs, at))
+            return ahead(example, where, payload)
+        return SurplusPayload(kind, where, payload)
 
-    found = counterexamples.findings(explain)
+    found = counterexamples.findings(finding)
     found.checked = records + len(outputs)
     found.facts |= {"expected": records, "outputs": len(outputs)}
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -19,8 +19,19 @@ from tickproof.conformance.checkers.arrays import read
 from tickproof.conformance.checkers.causality import AHEAD, FirstFetches, ahead
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place
-from tickproof.conformance.checkers.findings import Finding, Findings
-from tickproof.conformance.checkers.market_rule import RECORD, content, show_answer, symbol_text
+from tickproof.conformance.checkers.findings import (
+    AnswerToNothing,
+    Finding,
+    Findings,
+    MissingReject,
+    MissingVerdict,
+    QuoteBefore,
+    QuoteOfLater,
+    QuoteOfNone,
+    StaleQuote,
+    WrongVerdict,
+)
+from tickproof.conformance.checkers.market_rule import RECORD
 from tickproof.conformance.checkers.symbols import Symbols
 from tickproof.conformance.checkers.timeline import Active, Fetched
 from tickproof.conformance.checkers.two_stream_symbols import Group, Picked, Rules, judge_group
@@ -153,10 +164,10 @@ def two_stream_findings(
     orders: int,
     limit: int = FIVE_CENTS,
 ) -> Findings:
-    """Put counterexamples into words; ``quotes``, ``orders``: how many the input holds."""
+    """Return counterexamples as findings; ``quotes``, ``orders``: how many the input holds."""
     changed = counterexamples.counts.pop("changed", 0)
     counterexamples.kept.pop("changed", None)
-    found = counterexamples.findings(lambda example: _explain(outputs, partitions, example, limit))
+    found = counterexamples.findings(lambda example: _finding(outputs, partitions, example, limit))
     found.facts |= {"quotes": quotes, "orders": orders, "outputs": len(outputs)}
     found.checked = sum(found.facts.values())
     found.facts["changed"] = changed + counterexamples.counts["retracted"]
@@ -245,75 +256,31 @@ def _outputs_of(
     return np.concatenate([p for p, _ in found]), np.concatenate([r for _, r in found])
 
 
-def _explain(outputs: OutputLog, partitions: int, example: Counterexample, limit: int) -> Finding:
+def _finding(outputs: OutputLog, partitions: int, example: Counterexample, limit: int) -> Finding:
     kind, at, row = example.kind, example.at, example.row
     if kind in ("lost", "must-reject"):
-        return _without_output(partitions, example)
+        where = order_where(row["order_id"], row["symbol"], at, partitions)
+        if kind == "lost":
+            return MissingVerdict(kind, where, None, limit)
+        bound = (int(row["before"]["order_id"]), int(row["before"]["quote_id"]))
+        return MissingReject(kind, where, bound if bound[0] else None)
     if kind == AHEAD:
-        return ahead(outputs, example, show_answer(answer_at(outputs, at)), {})
+        return ahead(example, place(outputs, at), answer_at(outputs, at))
     answer = row["answer"]
     where = place(outputs, at)
     where |= order_where(answer["order_id"], answer["symbol"], row.get("order_at"), partitions)
     if kind == "malformed":
-        return malformed(at, answer, where)
+        return malformed(answer, where)
     if "first" in row:
         return answered_again(outputs, example, where)
-    text, expected = _words(kind, row, limit)
-    return Finding(kind, f"output {at}: {text}", expected, show_answer(answer), where)
-
-
-def _words(kind: str, row: Mapping[str, Any], limit: int) -> tuple[str, str]:
-    """Return (summary, expected) of a finding about one output."""
-    answer = row["answer"]
-    named = f"quote {answer['quote_id']}"
     if kind == "from-the-future":
-        late = int(row["published"]) - int(row["arrived"])
-        return (
-            f"{named} was published {late} ns after the verdict arrived",
-            f"a quote published by {row['arrived']} ns",
-        )
+        return QuoteOfLater(kind, where, answer, int(row["published"]), int(row["arrived"]))
     if kind == "went-back":
-        after = row["after"]
-        return (
-            f"{named} stands before quote {after['quote_id']}, which the earlier order "
-            f"{after['order_id']} of the symbol saw",
-            f"quote {after['quote_id']} or a later one",
-        )
+        return QuoteBefore(kind, where, answer, row["after"])
     if "right" not in row:
-        return (
-            f"answers order {answer['order_id']}, which is not in the input",
-            "an order of the input",
-        )
-    right = row["right"]
+        return AnswerToNothing(kind, where, answer)
     if kind == "unknown-quote":
-        symbol = symbol_text(right["symbol"])
-        return f"{named} is no quote of {symbol}", f"a quote of {symbol}"
+        return QuoteOfNone(kind, where, answer, row["right"])
     if kind == "stale-quote":
-        return (
-            f"{named} is {row['behind']} quotes behind: quote {right['quote_id']} was fetched "
-            "long enough before the order was published",
-            f"quote {right['quote_id']} or a later one",
-        )
-    if answer["symbol"] != right["symbol"]:
-        wanted = symbol_text(right["symbol"])
-        return f"symbol {symbol_text(answer['symbol'])} for an order of {wanted}", wanted
-    if kind == "invented":
-        return "an accepted order gives no output under emit rejects", "no output"
-    return content(right, answer, limit), show_answer(right)
-
-
-def _without_output(partitions: int, example: Counterexample) -> Finding:
-    """Make a finding about an order without output."""
-    row = example.row
-    order, symbol = int(row["order_id"]), symbol_text(row["symbol"])
-    where = order_where(order, row["symbol"], example.at, partitions)
-    if example.kind == "lost":
-        text = f"order {order} of {symbol} has no verdict"
-        return Finding("lost", text, "a verdict", "no output", where)
-    before = row["before"]
-    if int(before["order_id"]):
-        limit = f"up to quote {before['quote_id']}, which the later order {before['order_id']} saw,"
-    else:
-        limit = "to the end of the stream"
-    text = f"order {order} of {symbol}: no quote that it may have seen {limit} accepts it"
-    return Finding("must-reject", text, "a reject", "no output, as if accepted", where)
+        return StaleQuote(kind, where, answer, row["right"], int(row["behind"]))
+    return WrongVerdict(kind, where, answer, row["right"], limit, None, kind == "invented")

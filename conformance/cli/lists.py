@@ -106,8 +106,9 @@ def requirements(
 
 def _explain(one: Requirement, as_json: bool) -> None:
     """Print promise, clauses and scenarios of a requirement, and how to play it."""
+    from tickproof.conformance.explain import outcomes
     from tickproof.conformance.report import terminal
-    from tickproof.conformance.suites import outcomes, registry
+    from tickproof.conformance.suites import registry
     from tickproof.conformance.suites.hints import halves
     from tickproof.conformance.suites.scenarios import Context
 

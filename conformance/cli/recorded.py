@@ -121,13 +121,13 @@ def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
 def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another."""
     with loading():
+        from tickproof.conformance.explain.outcomes import stimulus
         from tickproof.conformance.history.folder import History
         from tickproof.conformance.pack import opened_run
         from tickproof.conformance.report import replay_report, terminal
         from tickproof.conformance.session import replay, run_command
         from tickproof.conformance.session.runs_folder import REPLAYS, runs_folder
         from tickproof.conformance.suites import registry
-        from tickproof.conformance.suites.outcomes import stimulus
 
     known = registry.load()
     console = style.console()

@@ -7,8 +7,9 @@ together leave few offsets or none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from tickproof.conformance.checkers.expected import Groups
 from tickproof.conformance.checkers.matching import Place, place_of
 from tickproof.conformance.explain.aftermath import Aftermath, PartitionAfter, Relation, relations
 from tickproof.conformance.explain.facts import Facts, ranges
+from tickproof.conformance.explain.words import diagnosis
 from tickproof.conformance.history import events
 from tickproof.conformance.text import counted
 from tickproof.generators.layouts import COUNT_IN
@@ -57,21 +59,52 @@ def _values(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
     if m is None or m.answers[index] < 0 or m.due is None:
         return []
     where, why = _of_total(facts, index)
-    if why.kind in ("rounded", "cut"):
-        return [f"The total is {why.text}."]
-    if why.kind == "none" or not _holds(facts, why.kind):
-        return []
-    return [_meant(facts, why, where, near)]
-
-
-def _holds(facts: Facts, kind: str) -> bool:
-    """Tell whether a mistake explains most wrong totals of the run: one sum may fit by chance."""
-    m = facts.matching
-    assert m is not None and m.due is not None
-    wrong = np.flatnonzero(m.wrong & (m.answers >= 0))
+    is_ = diagnosis(why, int(facts.log.payloads[index]["n"]))
+    wrong = _until_next(facts, np.flatnonzero(m.wrong & (m.answers >= 0)), near)
     some = wrong[np.linspace(0, len(wrong) - 1, min(len(wrong), _SAMPLE)).astype(np.int64)]
-    kinds = [_of_total(facts, index)[1].kind for index in some.tolist()]
-    return 2 * sum(one == kind for one in kinds) >= len(kinds)
+    others = [_of_total(facts, one) for one in some.tolist()]
+    # One sum may fit by chance: a mistake, and its cause, have to fit most wrong totals.
+    if why.kind == "none" or not _most(other.kind == why.kind for _, other in others):
+        return []
+    if why.kind in ("rounded", "cut"):
+        return [f"The total is {is_}."]
+    if why.kind == "other":
+        at = ranges(where[why.last - 1 : why.last]) or "no record"
+        return [f"The wrong total is the true total of this key at {at}: {is_}."]
+    cause = _cause(facts, why, where, near)
+    if not _most(_cause(facts, other, rows, near) == cause for rows, other in others):
+        near = None
+    return [_meant(facts, why, where, cause, near)]
+
+
+def _most(fits: Iterable[bool]) -> bool:
+    """Tell whether at least half of some are true."""
+    found = list(fits)
+    return 2 * sum(found) >= len(found)
+
+
+def _until_next(facts: Facts, index: np.ndarray, near: Aftermath | None) -> np.ndarray:
+    """Return those of some outputs that came before the fault that follows ``near``."""
+    return index if near is None else index[facts.log.t_ns(index) < near.until_ns]
+
+
+def _cause(
+    facts: Facts, why: Diagnosis, of_key: np.ndarray, near: Aftermath | None
+) -> Relation | Literal["", "behind"]:
+    """Return what a fault was to all records that a diagnosis means, "" for several things.
+
+    behind: they are those of the key that were read after it, and records before them were not.
+    of_key: PLACES of the records of the key.
+    """
+    where = of_key[why.first - 1 : why.last]
+    if near is None or not len(where):
+        return ""
+    if why.kind in ("again", "tail"):
+        base = _base(near, place_of(where[0]))
+        before, first = of_key["offset"][why.first - 2], where["offset"][0]
+        return "behind" if base is not None and before < base <= first else ""
+    found = relations(facts.history, where, near).items()
+    return next((kind for kind, number in found if number == len(where)), "")
 
 
 def _of_total(facts: Facts, index: int) -> tuple[np.ndarray, Diagnosis]:
@@ -88,43 +121,40 @@ def _of_total(facts: Facts, index: int) -> tuple[np.ndarray, Diagnosis]:
     return where, diagnose_total(of_key, n, int(out["total"]))
 
 
-def _meant(facts: Facts, why: Diagnosis, of_key: np.ndarray, near: Aftermath | None) -> str:
+def _meant(
+    facts: Facts,
+    why: Diagnosis,
+    of_key: np.ndarray,
+    cause: Relation | Literal["", "behind"],
+    near: Aftermath | None,
+) -> str:
     """Say what the diagnosis means, in offsets, and what the fault was to them.
 
-    of_key: PLACES of the records of the key.
+    of_key: PLACES of the records of the key. near: None if the cause is not that of the others.
     """
     where = of_key[why.first - 1 : why.last]
     at = ranges(where) or "no record"
-    if why.kind == "other":
-        return f"The wrong total is the true total of this key at {ranges(where[-1:])}: {why.text}."
     if why.kind in ("again", "tail"):
         text = f"The wrong total is the sum of this key's values from {ranges(where[:1])} on"
-        before, first = of_key["offset"][why.first - 2], place_of(where[0])
-        base = _base(near, first)
-        if near is not None and base is not None and before < base <= first.offset:
+        if near is not None and cause == "behind":
             return (
-                f"{text}, and that is the first of them at or after offset {base:,}, from "
-                f"which the engine read on after {facts.name(near)}: what it knew of the key "
-                "before was lost."
+                f"{text}, and that is the first of them at or after offset "
+                f"{_base(near, place_of(where[0])):,}, from which the engine read on after "
+                f"{facts.name(near)}: what it knew of the key before was lost."
             )
         return f"{text}: what came before was lost."
     verb = "counts twice" if why.kind == "twice" else "lacks"
     text = f"The wrong total {verb} exactly the value{'s'[: len(where) > 1]} of this key at {at}"
     if near is None:
         return f"{text}."
-    words: dict[Relation, str] = {
+    words: dict[str, str] = {
         "given-up": "released before {} and not fetched again",
         "left": "fetched before {} and not again",
         "again": "fetched before {} and again after it",
         "never": "never fetched",
     }
-    shared = [
-        kind
-        for kind, number in relations(facts.history, where, near).items()
-        if number == len(where)
-    ]
-    if shared and shared[0] in words:
-        return f"{text}, {words[shared[0]].format(facts.name(near))}."
+    if cause in words:
+        return f"{text}, {words[cause].format(facts.name(near))}."
     return f"{text}, {facts.journey(place_of(where[0]), near)}."
 
 
@@ -183,7 +213,7 @@ def _states(facts: Facts, near: Aftermath) -> list[str]:
     """Compare, partition by partition, the state after a fault with the offset read from."""
     found = _went(facts, near)
     bad = [went for went in found if went.state is not None and not went.state.sound]
-    if not bad:
+    if not bad or not _explain_most(facts, found, bad, near):
         return []
     if all(went.state is not None and went.state.low == 0 for went in bad):
         place = bad[0].place
@@ -198,6 +228,20 @@ def _states(facts: Facts, near: Aftermath) -> list[str]:
     if 1 < len(found) <= _PARTITIONS and len(bad) < len(found):
         said.append(f"In all it resumed: {'; '.join(went.text for went in found)}.")
     return said
+
+
+def _explain_most(
+    facts: Facts, found: Sequence[_Went], bad: Sequence[_Went], near: Aftermath
+) -> bool:
+    """Tell whether the states of ``bad`` give most of the wrong outputs as they came."""
+    m = facts.matching
+    assert m is not None
+    looked = np.concatenate([went.outputs[:_MOST] for went in found])
+    wrong = _until_next(facts, looked[m.wrong[looked]], near)
+    given = [
+        went.outputs[: went.state.run][went.state.fits] for went in bad if went.state is not None
+    ]
+    return _most(np.isin(wrong, np.concatenate(given)).tolist())
 
 
 def _two_cuts(facts: Facts, near: Aftermath, bad: list[_Went]) -> str:
@@ -270,7 +314,7 @@ class Restored:
 
     base: the offset from which the engine read on. keys: how many of them agree. first: the
     offset of the record that the first output answers. run: how many outputs in a row answer
-    the records from there on, one each.
+    the records from there on, one each. fits: which of them are as the state gives them.
     """
 
     base: int
@@ -279,6 +323,7 @@ class Restored:
     keys: int
     first: int
     run: int
+    fits: np.ndarray
 
     @property
     def sound(self) -> bool:
@@ -319,11 +364,19 @@ def restored(partition: np.ndarray, out: np.ndarray, base: int) -> Restored | No
     total = sums[start + held] - sums[start] + sums[start + until] - sums[start + before]
     if (total != out["total"][first]).any():
         return None
+    # What the state gives for each further output of the run: its key, and which one of it.
+    row = np.searchsorted(key, out["key"][:run])
+    reach = until[row] + Groups.of(out["key"][:run]).ranks()
+    gives = sums[start + held][row] - sums[start][row]
+    gives += sums[start[row] + reach] - sums[start + before][row]
+    fits = (out["n"][:run].astype(np.int64) == held[row] + reach - before[row]) & (
+        out["total"][:run] == gives
+    )
     last = np.where(held > 0, rows[np.maximum(start + held - 1, 0)], -1)
     more = np.minimum(start + held, len(rows) - 1)
     following = np.where(held < count, rows[more], len(partition))
     low, high = int(last.max()) + 1, int(following.min())
-    return Restored(base, low, high, len(key), base + at, run) if low <= high else None
+    return Restored(base, low, high, len(key), base + at, run, fits) if low <= high else None
 
 
 def _aligned(keys: np.ndarray, out: np.ndarray) -> int | None:

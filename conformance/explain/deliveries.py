@@ -63,12 +63,13 @@ def tell_losses(facts: Facts, outcome: Outcome) -> Part:
     frames, relation = _frames(facts, where), _relation(facts, where, near)
     numbers, silent = list[str](), list[str]()
     if near is not None and not any(place.skipped for place in near.places):
-        numbers = numbering(facts, near)
-        silent = [] if numbers else _silent(facts, near, first)
-    settled = transactions.tell(facts)
+        numbers = numbering(facts, near, where)
+        silent = [] if numbers else _silent(facts, near, where)
+    settled, staged = transactions.tell(facts), transactions.unrecorded(facts)
     point = [*frames, *relation, *numbers, *silent, *settled]
     # What a transaction or a number lost says more than where the lost records lie.
-    which = [*settled[1:2], *numbers, *frames, *relation, *silent][:1]
+    lost = settled[1:2] if staged >= len(missing) else []
+    which = [*lost, *numbers, *frames, *relation, *silent][:1]
     if which == [_LAST]:
         which += relation  # that they are the last ones says little by itself
     head = " ".join([said[0].split(": ")[0] + ".", *which]) if which else ""
@@ -191,12 +192,15 @@ def _went_on(facts: Facts, near: Aftermath) -> bool:
     return near.went_on or any(near.since_ns < t_ns < near.until_ns for t_ns in drained)
 
 
-def _silent(facts: Facts, near: Aftermath, first: Place) -> list[str]:
-    """Say whether the writer of a partition sent nothing more, though it was told to go on."""
-    m, log = facts.matching, facts.log
-    if m is None:
+def _silent(facts: Facts, near: Aftermath, where: np.ndarray) -> list[str]:
+    """Say whether the writer of a partition sent nothing more, though it was told to go on.
+
+    where: the missing records. Nothing is said if they lie in several partitions.
+    """
+    m, log, places = facts.matching, facts.log, partitions_of(where)
+    if m is None or len(places) > 1:
         return []
-    part = next(p for p in m.parts if (p.stream, p.partition) == (first.stream, first.partition))
+    part = next(p for p in m.parts if (p.stream, p.partition) == places[0])
     index = np.flatnonzero(m.of_part(part, m.answers))
     writers = np.unique(log.writer_seq(index)[0]).tolist()
     told = [row for row in facts.history.all(events.Have) if row.t_ns > near.fault.t_ns]
@@ -213,11 +217,12 @@ def _silent(facts: Facts, near: Aftermath, first: Place) -> list[str]:
     ]
 
 
-def numbering(facts: Facts, near: Aftermath | None) -> list[str]:
+def numbering(facts: Facts, near: Aftermath | None, where: np.ndarray) -> list[str]:
     """Say whether a restarted engine gave its output other numbers than the one before it.
 
     Seen where each writer serves one partition in order: the number of an output less the
     number of outputs due before it is then one figure before the fault, and should stay so.
+    where: the missing records. Nothing is said unless all of them lie in such partitions.
     """
     m, log = facts.matching, facts.log
     if m is None or near is None or near.restarted_ns is None:
@@ -237,10 +242,10 @@ def numbering(facts: Facts, near: Aftermath | None) -> list[str]:
         if len(np.unique(writer[mine])) != 1 or not len(early) or not len(late):
             continue
         if len(np.unique(early)) == 1 and len(np.unique(late)) == 1 and early[0] != late[0]:
-            shifted.append((part.partition, int(late[0] - early[0])))
-    if not shifted:
+            shifted.append((part.stream, part.partition, int(late[0] - early[0])))
+    if not shifted or not {*partitions_of(where)} <= {one[:2] for one in shifted}:
         return []
-    partition, step = shifted[0]
+    _, partition, step = shifted[0]
     by = f"{abs(step):,} {'lower' if step < 0 else 'higher'}"
     more = f", and likewise in {counted(len(shifted) - 1, 'other partition')}" * (len(shifted) > 1)
     return [

@@ -46,7 +46,7 @@ def struck(facts: Facts, after: Aftermath) -> str:
     return (
         f"At {facts.at(fault.t_ns)}: {shown(fault.text, 200)}{_of_file(fault)}"
         f"{pids if fault.pids else ''}; "
-        f"{fault.fetched:,} records were fetched by then{armed(facts.history, fault)}, "
+        f"{fault.fetched:,} records were fetched by then{_armed(facts.history, fault)}, "
         f"{fault.released:,} released, and {fault.outputs:,} outputs had come."
     )
 
@@ -56,7 +56,7 @@ def _of_file(fault: FiredFault) -> str:
     return f", file {shown(fault.writing, 100)}" if fault.writing else ""
 
 
-def armed(history: History, fault: FiredFault) -> str:
+def _armed(history: History, fault: FiredFault) -> str:
     """Say how far the input was fetched, where that is not the share that the fault names."""
     share, total = f"{fault.step.fraction:.0%}", history.input_records
     if not total or share not in fault.text or fault.fetched / total - fault.step.fraction < 0.02:

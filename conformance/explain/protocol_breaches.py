@@ -11,9 +11,10 @@ import numpy as np
 from tickproof.conformance.explain import transactions
 from tickproof.conformance.explain.aftermath import Aftermath
 from tickproof.conformance.explain.facts import Facts, Part, listed
+from tickproof.conformance.explain.words import ending, got
 from tickproof.conformance.history import events
-from tickproof.conformance.history.json_lines import object_of
 from tickproof.conformance.history.rows import of_partition
+from tickproof.conformance.suites import breaches
 from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Outcome
 
@@ -61,16 +62,10 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
 
 def _headline(facts: Facts, outcome: Outcome) -> str:
     """Say what ended the run, when, and what the log had refused; or what was seen before."""
-    ended = facts.history.ended
     if not outcome.general:
-        return f"Expected: {outcome.expected}. Got: {outcome.actual}."
+        return got(outcome)
     near = facts.before(facts.ended)
-    when = f", {facts.since(facts.ended, near)}" if near else ""
-    refused = facts.history.all(events.Refused)[-1:]
-    why = "".join(
-        f"; the log had refused {shown(row.op, 20)}: {shown(row.text, 200)}" for row in refused
-    )
-    return f"{shown(ended.message, 200)}{when}{why}."
+    return f"{ending(facts.history, f', {facts.since(facts.ended, near)}' if near else '')}."
 
 
 def _refused(facts: Facts, rows: list[events.Refused]) -> Part:
@@ -92,6 +87,10 @@ def _ahead(facts: Facts, row: events.Refused) -> str:
     if row.op != "APPEND" or numbers is None or facts.life(row.t_ns) == 1:
         return ""
     writer, sent, due = numbers
+    rows = facts.log.arrivals
+    mine = (rows["connection"] == row.connection) & (rows["writer"] == writer)
+    if (rows["t_ns"][mine] < row.t_ns).any():
+        return ""  # it began with the right number, so the cut had that
     return (
         f"The cut that it went back to was {counted(sent - due, 'output')} ahead of the recorded "
         f"output: it numbered the next one of writer {writer} {sent:,}, and the log had {due:,}. "
@@ -183,7 +182,7 @@ def _stalled(facts: Facts, outcome: Outcome) -> Part:
             f"From {facts.at(begin)} to {facts.at(end)} the sink stood still: "
             f"{counted(int(came), 'output')} came in that time, and the engine fetched "
             f"{counted(fetched, 'record')} more{last}.",
-            f"Expected: {outcome.expected}. Got: {outcome.actual}.",
+            got(outcome),
         )
         return Part(said, (), begin, "sink stands still")
     return Part()
@@ -191,19 +190,7 @@ def _stalled(facts: Facts, outcome: Outcome) -> Part:
 
 def _unanswered(facts: Facts) -> Part:
     """Explain a request that was not answered, from the control lines."""
-    asked: dict[int, tuple[str, int]] = {}
-    for row in facts.history.control:
-        line = object_of(row["line"])
-        number = line.get("id")
-        if not isinstance(number, int):
-            continue
-        if row["direction"] == "to":
-            if line.get("op") == "hello":
-                asked.clear()  # a new process: nobody answers what the last one was asked
-            asked[number] = (str(line.get("op")), int(row["t_ns"]))
-        else:
-            asked.pop(number, None)
-    waiting = [(op, t_ns) for op, t_ns in asked.values() if op in _OPS]
+    waiting = [one for one in breaches.control(facts.history).waiting if one[0] in _OPS]
     if not waiting:
         return _ended(facts)
     op, t_ns = waiting[0]
@@ -283,9 +270,9 @@ def _below_release(facts: Facts, rows: list[FetchBelowRelease]) -> Part:
         held = sum(max(0, p.fetched - p.released) for p in near.places)
         fetched = sum(p.fetched for p in near.places)
         missing = first.upto - first.offset
-        if first.offset == 0:
+        if all(row.offset == 0 for row in rows):
             point.append("It began at the very beginning, as an engine without any cut does.")
-        elif bits := next((bits for bits in _WIDTHS if missing % (1 << bits) == 0), None):
+        elif bits := next((bits for bits in _WIDTHS if _lower_by(rows, 1 << bits)), None):
             point.append(
                 f"That is lower by exactly {missing >> bits} times 2^{bits}, as when an offset is "
                 f"kept in {bits} bits; else the cut that it went back to is older than its RELEASE."
@@ -297,6 +284,11 @@ def _below_release(facts: Facts, rows: list[FetchBelowRelease]) -> Part:
                 "released."
             )
     return Part(tuple(said), tuple(point), t_ns, "FETCH below a RELEASE", said[0])
+
+
+def _lower_by(rows: list[FetchBelowRelease], step: int) -> bool:
+    """Tell whether all were lower than their RELEASE by a multiple of a step."""
+    return all((row.upto - row.offset) % step == 0 for row in rows)
 
 
 def _what(facts: Facts, row: FetchBelowRelease) -> str:

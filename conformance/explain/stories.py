@@ -12,6 +12,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain import deliveries, fault_sentences, protocol_breaches, values
 from tickproof.conformance.explain.facts import Facts, Part
 from tickproof.conformance.explain.picture import Moment, bounded, picture
+from tickproof.conformance.explain.words import got
 from tickproof.conformance.history.folder import History, opened
 from tickproof.conformance.suites.evidence import CHANGED, TWICE, VALUES
 from tickproof.conformance.text import shown
@@ -68,7 +69,7 @@ def story(history: History, outcome: Outcome) -> Story:
         lines = [_missing(facts, outcome)]
         return Story(outcome.requirement, outcome.verdict, _safe(lines), _safe(lines))
     part = _part(facts, outcome)
-    said = part.said or (f"Expected: {outcome.expected}. Got: {outcome.actual}.",)
+    said = part.said or (got(outcome),)
     end = protocol_breaches.status(facts)
     near = facts.before(part.mark_ns) if part.mark_ns is not None else None
     struck = (

@@ -103,6 +103,16 @@ def tell(facts: Facts) -> list[str]:
     return _open(facts, chains)
 
 
+def unrecorded(facts: Facts) -> int:
+    """Return how many outputs were staged in the run and never recorded under their number."""
+    lost = 0
+    for taken in steps(facts).values():
+        lost += sum(step.count for step in taken if step.idle)
+        if taken[-1].do != "abort" and not any(step.outcome in (1, 2) for step in taken):
+            lost += sum({step.writer: step.count for step in taken}.values())
+    return lost
+
+
 def chain(facts: Facts, txn: int, taken: Sequence[Step]) -> str:
     """Tell the steps of one transaction in a sentence."""
     told = [_step(facts, step) for step in taken]

@@ -11,7 +11,13 @@ from tickproof.conformance.apps.app import App
 from tickproof.conformance.apps.count import Count
 from tickproof.conformance.apps.market_spread import MarketSpread
 from tickproof.conformance.checkers.expected import find
-from tickproof.conformance.checkers.market_rule import ANSWER, RECORD, show_answer, symbol_text
+from tickproof.conformance.checkers.market_rule import (
+    ANSWER,
+    RECORD,
+    VERDICT_BYTE,
+    show_answer,
+    symbol_text,
+)
 from tickproof.conformance.checkers.matching import PLACES, place_of
 from tickproof.conformance.checkers.timeline import publish_times
 from tickproof.conformance.explain import count_values
@@ -24,6 +30,7 @@ from tickproof.conformance.suites.evidence import ORDER_KINDS
 from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Outcome
 from tickproof.generators.layouts import MESSAGE, QUOTE, QUOTE_KIND
+from tickproof.generators.spread_rule import RATIO
 
 #: Kinds of findings about the order of outputs: their values may be right.
 _ORDER: Final = (*ORDER_KINDS, "gap")
@@ -57,6 +64,8 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     point += why
     plain = facts.app.numbered and not ordered
     head = (*why, *(said[:1] if plain else [_first_seen(outcome, ordered)]))[0]
+    if not (why or ordered) and (slip := _slip(facts.app, facts)):
+        head, point = f"{head} {slip}", [*point, slip]
     if len(wrong):
         point.append(_all(facts, wrong, near))
     mark = "first output out of order" if ordered else "first wrong output"
@@ -175,6 +184,35 @@ def _explained_verdict(
         )
     said, explains = _shared(facts, quotes, where, near)
     return (found, said) if explains else (found + said, [])
+
+
+@singledispatch
+def _slip(app: App, facts: Facts) -> str:
+    """Say which slip in the app's rule gives every output as it came, "" for none."""
+    return ""
+
+
+@_slip.register
+def _slip_in_decision(app: MarketSpread, facts: Facts) -> str:
+    came, limit = _verdicts(facts, np.arange(len(facts.log))), facts.history.spread_limit
+    bid, offer, named = came["bid"], came["offer"], came["quote_id"] != 0
+    spread = offer - bid
+    absolute, ratio = spread >= limit, RATIO * spread >= bid + offer
+    rejected = came["tail"] & VERDICT_BYTE == 1
+    wrong = rejected != (absolute | ratio | ~named)
+    number = int(wrong.sum())
+    slips = {
+        f"the spread is exactly {limit}: `>` in place of `>=`": (spread > limit) | ratio,
+        f"{RATIO} * spread is exactly bid + offer: `>` in place of `>=`": absolute
+        | (RATIO * spread > bid + offer),
+        "only the ratio clause rejects: it is missing": absolute,
+        "only the absolute clause rejects: it is missing": ratio,
+    }
+    fits = [slip for slip, by in slips.items() if (rejected == (by | ~named)).all()]
+    if not number or len(fits) != 1:
+        return ""  # where two would give the same verdicts, neither is known to be the one
+    these = f"each of the {number:,} wrong verdicts" if number > 1 else "the wrong verdict"
+    return f"In {these}, {fits[0]}; all others follow the rule."
 
 
 def _shared(

@@ -14,11 +14,11 @@ from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.process_pool import TaskPool
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError, KitStopped
+from tickproof.conformance.explain.outcomes import outcome_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import judging, playing
-from tickproof.conformance.suites.outcomes import outcome_of
 from tickproof.conformance.suites.schedules import REQUIREMENT, held
 from tickproof.conformance.verdicts import Outcome, Verdict
 

@@ -10,10 +10,10 @@ from tickproof import conformance
 from tickproof.conformance import apps, explain
 from tickproof.conformance.explain import fault_sentences
 from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.explain.outcomes import stimulus
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.hints import halves
-from tickproof.conformance.suites.outcomes import stimulus
 from tickproof.conformance.text import shortened, shown
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -132,19 +132,9 @@ def _done(history: History) -> list[str]:
         "",
     ]
     facts = Facts.of(history)
-    for fault in history.faults:
-        met = f"{fault.fetched:,} of {history.input_records:,} records were fetched"
-        held = facts.app.in_flight(fault)
-        met_by = f"{held:,} in the engine's hands, {fault.outputs:,} outputs had come"
-        lines.append(
-            _paragraph(
-                f"- At {facts.at(fault.t_ns)}: {shown(fault.text, _TEXT)}. At that moment "
-                f"{met}{fault_sentences.armed(history, fault)}, {met_by}."
-            )
-        )
-    lines += [
-        _paragraph(f"- {fault_sentences.missed(facts, row)}") for row in history.missed_faults
-    ]
+    faults = [fault_sentences.struck(facts, after) for after in facts.aftermaths]
+    faults += [fault_sentences.missed(facts, row) for row in history.missed_faults]
+    lines += [_paragraph(f"- {said}") for said in faults]
     ended = history.ended
     how = _ENDINGS.get(ended.how, "It ended")
     said = shown(ended.message, _TEXT)

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.explain.outcomes import sentence
 from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import History, made_input_removed
 from tickproof.conformance.history.rows import TICK, TICKS_FILE
@@ -283,7 +284,7 @@ def _judged(history: History) -> tuple[Ending, str]:
         earns_figures(history)
     except Fail as fail:
         failed = how == "engine-failure" and fail.code == history.ended.code
-        return (how if failed else "completed"), str(fail)
+        return (how if failed else "completed"), sentence(fail)
     except (Unknown, KitError) as error:
         # Where the kill did not come, or no answer, figures say so.
         told = isinstance(error, Unknown) and error.reason in (KILL_MISSED, "NOT_SEEN")

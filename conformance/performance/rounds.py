@@ -17,6 +17,7 @@ from tickproof.conformance import apps, resources
 from tickproof.conformance.engines import spec as engine_spec
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError
+from tickproof.conformance.explain.outcomes import sentence
 from tickproof.conformance.history.folder import History, write_sealed_json
 from tickproof.conformance.hosts.attestation import attest
 from tickproof.conformance.hosts.cores import Cores
@@ -78,7 +79,7 @@ class Rounds:
         try:
             series.rounds.append(self._figures(scenario, folder, measure, period_s))
         except Fail as fail:
-            series.status, series.why = "failed", str(fail)
+            series.status, series.why = "failed", sentence(fail)
         except Unknown as unknown:
             series.status, series.why = "unknown", str(unknown)
         except (KitError, KitStopped, HistoryError, OSError) as error:

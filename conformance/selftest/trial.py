@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.explain import story
+from tickproof.conformance.explain.outcomes import with_causes
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.selftest.model import Cell, Trial
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import ScenarioPlayer
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.catalog import JUDGES
-from tickproof.conformance.suites.outcomes import with_causes
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome, Verdict
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.explain.outcomes import outcome_of, with_causes
 from tickproof.conformance.history.folder import History, made_input_removed, write_sealed_json
 from tickproof.conformance.session.tier_order import by_requirement
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.catalog import judges_of
 from tickproof.conformance.suites.evidence import SEEN
 from tickproof.conformance.suites.judge import Fail, Judge, KitError
-from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.suites.requirement import check_claims
 from tickproof.conformance.verdicts import Outcome
 

@@ -19,12 +19,12 @@ from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.engines.spec import find, load
 from tickproof.conformance.errors import InvalidFile, KitStopped, RequestError
+from tickproof.conformance.explain.outcomes import with_causes
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session import pytest_options
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import TRACEBACKS, ScenarioPlayer
 from tickproof.conformance.suites import registry
-from tickproof.conformance.suites.outcomes import with_causes
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, JUDGED, Outcome, Verdict
 from tickproof.generators.recipes import secret_of
 

@@ -16,6 +16,7 @@ from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
+from tickproof.conformance.explain.outcomes import outcome_of
 from tickproof.conformance.faults.kinds import loses_power
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
@@ -26,7 +27,6 @@ from tickproof.conformance.session.scenarios import Scenarios
 from tickproof.conformance.session.tier_order import BROKEN_FILE
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.judge import Blocked, Judge, KitError, NotClaimed
-from tickproof.conformance.suites.outcomes import outcome_of
 from tickproof.conformance.suites.requirement import check_claims, check_hosts, check_transport
 from tickproof.conformance.text import command_line
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict

@@ -14,6 +14,7 @@ from rich.console import Console
 from tickproof.conformance.engines import isolation
 from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.explain import with_stories
+from tickproof.conformance.explain.outcomes import reported
 from tickproof.conformance.report import (
     document,
     json_report,
@@ -26,7 +27,6 @@ from tickproof.conformance.report.json_report import FaultSpace, Interrupted, Re
 from tickproof.conformance.session import session_record, tiers
 from tickproof.conformance.session.runs_folder import RUNS, under_way
 from tickproof.conformance.session.session_record import SessionRecord
-from tickproof.conformance.suites.outcomes import reported
 from tickproof.conformance.verdicts import Conclusion, Outcome, Verdict
 
 #: Exit status in the report of a session that left no status: that of a process that was killed.

@@ -226,27 +226,46 @@ def _decided(history: History) -> set[str]:
     return found
 
 
+@dataclass(frozen=True)
+class Control:
+    """Requests of the control channel. waiting: (op, t_ns) of those that the engine owes an answer.
+
+    answered: the op that it answered last. asked: whether any request was sent.
+    """
+
+    waiting: list[tuple[str, int]]
+    answered: str
+    asked: bool
+
+
+def control(history: History) -> Control:
+    """Return what the engine was asked, as far as its last process has to answer it."""
+    waiting: dict[int, tuple[str, int]] = {}
+    last, asked = "", False
+    for row in history.control:
+        line = object_of(row["line"])
+        sent, number = row["direction"] == "to", line.get("id")
+        asked |= sent
+        if not isinstance(number, int):
+            continue
+        if not sent:
+            last, _ = waiting.pop(number, (last, 0))
+            continue
+        if line.get("op") == "hello":
+            waiting.clear()  # a new process: nobody answers what the last one was asked
+        waiting[number] = (str(line.get("op")), int(row["t_ns"]))
+    return Control(list(waiting.values()), last, asked)
+
+
 def pending(history: History, *, answered: bool = False) -> str:
     """Return the op of the request that the engine owes an answer, "" for none.
 
     ``answered``: of the last request that it did answer.
     """
-    asked: dict[int, str] = {}
-    last = ""
-    for row in history.control:
-        line = object_of(row["line"])
-        number = line.get("id")
-        if not isinstance(number, int):
-            continue
-        if row["direction"] == "to":
-            if line.get("op") == "hello":
-                asked.clear()  # a new process: nobody answers what the last one was asked
-            asked[number] = str(line.get("op"))
-        else:
-            last = asked.pop(number, last)
+    found = control(history)
     if answered:
-        return last
-    if not asked and not any(row["direction"] == "to" for row in history.control):
+        return found.answered
+    if not found.asked:
         return "hello"  # it did not live to be asked
     # Only the last one is waited for; drain waits in the background.
-    return list(asked.values())[-1] if asked else ""
+    return found.waiting[-1][0] if found.waiting else ""

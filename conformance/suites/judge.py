@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tickproof.conformance.checkers.findings import Finding
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.folder import History
 
@@ -21,6 +22,15 @@ class Fail(TickproofError):
     def __init__(self, code: str, expected: str, actual: str, **evidence: Any) -> None:
         super().__init__(f"{code}: expected {expected}; got {actual}")
         self.code, self.expected, self.actual, self.evidence = code, expected, actual, evidence
+
+
+class WrongOutput(Fail):
+    """A finding of a checker; ``explain.words`` has what was expected and what came."""
+
+    def __init__(self, finding: Finding, counts: dict[str, int]) -> None:
+        TickproofError.__init__(self, f"{finding.kind} at {finding.where}")
+        self.code, self.finding = finding.kind, finding
+        self.evidence = {"where": finding.where, "counts": counts}
 
 
 class BrokenOff(Fail):

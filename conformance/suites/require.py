@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tickproof.conformance import apps
-from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.fault_steps import Do, Target
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
@@ -22,7 +22,7 @@ from tickproof.conformance.suites.evidence import (
     values,
     whole,
 )
-from tickproof.conformance.suites.judge import BrokenOff, Fail, KitError, Unknown
+from tickproof.conformance.suites.judge import BrokenOff, Fail, KitError, Unknown, WrongOutput
 from tickproof.conformance.suites.promises import forbidden_repeats, ruled_out
 from tickproof.conformance.suites.workers import require_at_work
 from tickproof.conformance.text import shown
@@ -37,14 +37,8 @@ def require_completed(history: History) -> None:
     if ended.engine_failed and ended.code in WORTH_ANOTHER_RUN:
         raise Unknown(ended.code, "a run from deploy to the end", ended.message)
     if ended.engine_failed:
-        refused = history.all(events.Refused)[-1:]
-        why = "".join(f"; the log had refused {row.op}: {row.text}" for row in refused)
-        raise BrokenOff(
-            ended.code,
-            "a run from deploy to the end",
-            ended.message + why,
-            stderr=history.stderr_tail(),
-        )
+        stderr = history.stderr_tail()
+        raise BrokenOff(ended.code, "a run from deploy to the end", ended.message, stderr=stderr)
     if not ended.completed:
         raise KitError(ended.message)
 
@@ -96,17 +90,8 @@ def _odd(history: History, found: Sequence[events.OddOutput]) -> Fail:
 
 def raise_first(findings: Findings, kinds: Iterable[str]) -> None:
     """Raise Fail for the first finding of the given kinds, if there is one."""
-    found: Finding | None = findings.first(kinds)
-    if found is None:
-        return
-    counts = {kind: count for kind, count in findings.counts.items() if count}
-    raise Fail(
-        found.kind,
-        found.expected,
-        f"{found.actual} ({found.summary})",
-        where=found.where,
-        counts=counts,
-    )
+    if found := findings.first(kinds):
+        raise WrongOutput(found, {kind: count for kind, count in findings.counts.items() if count})
 
 
 def require_fired(

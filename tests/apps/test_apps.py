@@ -10,7 +10,7 @@ import pytest
 
 from tickproof.conformance import apps
 from tickproof.conformance.apps.app import App
-from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.checkers.findings import Findings, SurplusPayload
 from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.scenario import App as Name
@@ -34,8 +34,7 @@ class Totals(App):
         for at, line in enumerate(log.payloads["bytes"].tolist()):
             cents = json.loads(line.rstrip(b"\0"))["cents"]
             if cents != int(self.params["cents"]):
-                text = f"output {at}: {cents}"
-                found.add(Finding("wrong-value", text, self.params["cents"], str(cents)))
+                found.add(SurplusPayload("wrong-value", {"index": at}, line))
         return found
 
 

@@ -16,6 +16,7 @@ from tickproof.conformance.checkers.merged import check_merged
 from tickproof.conformance.checkers.multiset import check_multiset
 from tickproof.conformance.checkers.timeline import NEVER
 from tickproof.conformance.checkers.two_streams import check_two_streams
+from tickproof.conformance.explain.words import words
 from tickproof.conformance.history.rows import FETCH
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, ORDER, QUOTE, VERDICT, opaque
@@ -127,7 +128,7 @@ def test_a_merged_verdict_needs_all_before_it(rows, times, early):
     whole = np.concatenate([one.view(MESSAGE) for one in MARKET])
     found = check_merged([whole], verdicts(BY_QUOTE, times), "verdicts", fetches=fetches)
     assert found.counts == ({AHEAD: early} if early else {})
-    assert all("arrived" in one.summary for one in found.examples.get(AHEAD, ()))
+    assert all("arrived" in words(one).summary for one in found.examples.get(AHEAD, ()))
 
 
 @pytest.mark.parametrize(
@@ -161,8 +162,11 @@ def test_an_output_of_a_record_that_was_never_fetched_is_explained():
         inputs, outputs_of([(7, 1, 5), (7, 2, 15)], [6, 7]), "every", fetches=fetches
     )
     (one,) = found.examples[AHEAD]
-    assert one.summary == "output 1 arrived though a record that it comes from was never fetched"
-    assert (one.actual, one.where["index"], one.where["key"]) == ("key 7 n=2 total=15", 1, 7)
+    assert (
+        words(one).summary
+        == "output 1 arrived though a record that it comes from was never fetched"
+    )
+    assert (words(one).actual, one.where["index"], one.where["key"]) == ("key 7 n=2 total=15", 1, 7)
 
 
 def test_pieces_of_the_output_change_nothing(monkeypatch):

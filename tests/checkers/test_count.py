@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.checkers.count import check_count
 from tickproof.conformance.checkers.count_diagnosis import diagnose_total
+from tickproof.conformance.explain.words import diagnosis, words
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
@@ -120,8 +121,9 @@ def test_mutations_of_a_right_history(came, kinds):
 
 def test_a_finding_shows_the_figures_and_the_place():
     found = check_count(inputs_of(SMALL), outputs_of([*RIGHT[:2], (7, 3, 40)]), "every").first()
-    assert found and found.expected == "n=3 total=30 (5+10+15)"
-    assert found.actual == "n=3 total=40" and "value 2 (= 10) applied twice" in found.summary
+    assert found and words(found).expected == "n=3 total=30 (5+10+15)"
+    assert words(found).actual == "n=3 total=40"
+    assert "value 2 (= 10) applied twice" in words(found).summary
     assert found.where == {"key": 7, "index": 2, "writer": 0, "t_ns": 0}
     lost = check_count(inputs_of(SMALL), outputs_of(RIGHT[:2]), "some").first()
     assert lost and lost.where == {"key": 7, "partition": 0, "offset": 2}
@@ -160,4 +162,4 @@ ODD = np.array([1, 10, 100, 1_000, 10_000, 100_000, 1_000_000], np.int64)
     ],
 )
 def test_a_wrong_total_is_diagnosed(values, n, actual, part):
-    assert part in diagnose_total(values, n, actual).text
+    assert part in diagnosis(diagnose_total(values, n, actual), n)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tickproof.conformance.checkers import arrays, multiset
 from tickproof.conformance.checkers.delivery import check_sequences
 from tickproof.conformance.checkers.multiset import check_multiset
+from tickproof.conformance.explain.words import words
 from tickproof.conformance.history.outputs import UNNUMBERED, OutputLog
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import NUMBER, opaque
@@ -50,7 +51,7 @@ def test_a_number_left_out_is_a_gap():
     found = check_sequences(log_of([(1, 0, [5]), (1, 3, [6]), (1, 1, [9])]))
     assert found.counts == {"gap": 1}
     gap = found.first()
-    assert gap and gap.where["seq"] == 3 and gap.expected == "seq 1"
+    assert gap and gap.where["seq"] == 3 and words(gap).expected == "seq 1"
 
 
 appends = st.lists(

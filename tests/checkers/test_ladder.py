@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.apps.ladder import Ladder
 from tickproof.conformance.checkers.ladder import check_ladder
+from tickproof.conformance.explain.words import words
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.scenario import Step
 from tickproof.generators.layouts import COUNT_IN
@@ -83,7 +84,7 @@ def test_a_state_that_forgot_or_lost_a_record_is_found(numbers, missing):
     part = [(0, 1)] * len(numbers)
     found = check("state", [part], [(0, n, 2) for n in numbers])
     assert found.counts == {"lost": 1}
-    assert found.examples["lost"][0].expected == f"n {missing}"
+    assert words(found.examples["lost"][0]).expected == f"n {missing}"
 
 
 @pytest.mark.parametrize("numbers", [[1, 2, 3], [1, 1, 1], [1, 2, 1], []])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.checkers.market_cases import PRICES, SYMBOLS, log, order, quote, slow_rejects, verdict
 from tickproof.conformance.checkers.timeline import NEVER, Active, Fetched, publish_times
 from tickproof.conformance.checkers.two_streams import check_two_streams
+from tickproof.conformance.explain.words import words
 from tickproof.conformance.history.rows import FETCH, PUBLISH
 from tickproof.generators.layouts import ORDER, QUOTE
 
@@ -314,7 +315,7 @@ def test_silence_must_be_explained():
     last = verdict(3, A, 3, *BAD, 1)
     assert not check(between, orders, [verdict(1, A, 1, *BAD, 1), last], "rejects")
     back = check(between, orders, [verdict(3, A, 1, *BAD, 1)], "rejects").first(["must-reject"])
-    assert back and "the later order 3 saw" in back.summary
+    assert back and "the later order 3 saw" in words(back).summary
     loud = check(between, orders[:1], [verdict(1, A, 2, *GOOD, 0)], "rejects")
     assert loud.counts == {"invented": 1}
 
@@ -324,12 +325,12 @@ def test_the_future_and_the_past_are_told_apart():
     late = np.array([(0, 0, 0, 2), (0, 1, 0, 3), (101, 0, 0, 4)], PUBLISH)
     found = check(QUOTES, ORDERS, RIGHT, "verdicts", times, publishes=late)
     assert found.counts == {"from-the-future": 1}
-    assert "published 1 ns after" in found.first().summary
+    assert "published 1 ns after" in words(found.first()).summary
     rows = np.array([(10, 0, 0, 0, 4)], FETCH)
     options = {"publishes": published(4, 3, 60), "freshness_ns": 50, "fetches": rows}
     found = check(QUOTES, ORDERS, RIGHT, "verdicts", times, **options)
     assert found.counts == {"stale-quote": 2}
-    assert found.first().expected == "quote 4 or a later one"
+    assert words(found.first()).expected == "quote 4 or a later one"
     options["freshness_ns"] = 51
     assert not check(QUOTES, ORDERS, RIGHT, "verdicts", times, **options)
     options["freshness_ns"] = 50

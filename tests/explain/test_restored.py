@@ -46,6 +46,7 @@ def test_the_state_of_a_restarted_engine_is_found_from_its_outputs(data):
         between = records[min(found.low, state) : max(found.low, state)]
         assert not judged & {key for key, _ in between}
         assert found.sound == (found.low <= base <= found.high)
+        assert found.fits.all() and len(found.fits) == found.run
     elif len(out) > 60 and keys >= 10:
         raise AssertionError("sixty outputs of ten keys have one place only")
 

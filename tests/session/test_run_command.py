@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from tickproof.conformance.errors import RequestError
+from tickproof.conformance.explain.outcomes import reported
 from tickproof.conformance.session import run_command
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import registry
-from tickproof.conformance.suites.outcomes import reported
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 

@@ -24,12 +24,12 @@ from tests.suites import (
     tampering,
 )
 from tests.suites.cases import Cases
+from tickproof.conformance.explain.outcomes import outcome_of
 from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites import families, registry
 from tickproof.conformance.suites.catalog import CATALOG, JUDGES
 from tickproof.conformance.suites.judge import Fail, KitError, NotClaimed, Unknown
-from tickproof.conformance.suites.outcomes import outcome_of
 from tickproof.conformance.suites.scenarios import Entry
 from tickproof.conformance.suites.workers import require_at_work
 from tickproof.conformance.verdicts import Verdict
@@ -139,8 +139,9 @@ def test_rejected(copy_of, scenario, judge, tamper, code):
     with pytest.raises(Fail) as failure:
         judge(History(folder))
     assert failure.value.code == code
-    assert failure.value.expected
-    assert failure.value.actual
+    made = outcome_of("EO-MADE", scenario, failure.value, None)
+    assert made.expected
+    assert made.actual
 
 
 def _lacks_evidence(judge, folder):

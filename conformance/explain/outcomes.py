@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tickproof.conformance import apps
+from tickproof.conformance.explain.words import ending, words
 from tickproof.conformance.faults.kinds import faults_of
 from tickproof.conformance.faults.schedule_file import PREFIX, from_scenario, to_toml
 from tickproof.conformance.faults.space.dimensions import Point
@@ -16,7 +17,14 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import breaches, registry, scales
-from tickproof.conformance.suites.judge import Blocked, BrokenOff, Fail, NotClaimed, Unknown
+from tickproof.conformance.suites.judge import (
+    Blocked,
+    BrokenOff,
+    Fail,
+    NotClaimed,
+    Unknown,
+    WrongOutput,
+)
 from tickproof.conformance.suites.labels import labelled
 from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
@@ -42,7 +50,7 @@ def outcome_of(
                 verdict=Verdict.FAIL if mine else Verdict.BLOCKED,
                 reason=breach.reason,
                 expected=registry.load()[breach.requirement].title,
-                actual=error.actual,
+                actual=ending(history),
                 evidence=base.evidence | error.evidence,
                 blocked_by=[] if mine else [breach.requirement],
                 general=breach.general,
@@ -53,12 +61,13 @@ def outcome_of(
                 evidence["where"] = labelled(history, evidence["where"])
             if history is not None and (said := history.stderr_tail()):
                 evidence.setdefault("stderr", said)
+            expected, actual = _seen(error)
             return replace(
                 base,
                 verdict=Verdict.FAIL,
                 reason=error.code,
-                expected=error.expected,
-                actual=error.actual,
+                expected=expected,
+                actual=actual,
                 evidence=evidence,
             )
         case Unknown():
@@ -84,6 +93,20 @@ def outcome_of(
                 expected="the kit to play, record and judge the run",
                 actual=str(error)[:2000],
             )
+
+
+def _seen(error: Fail) -> tuple[str, str]:
+    """Return what a failed judge expected, and what it got."""
+    if not isinstance(error, WrongOutput):
+        return error.expected, error.actual
+    expected, actual, summary = words(error.finding)
+    return expected, f"{actual} ({summary})"
+
+
+def sentence(error: Fail) -> str:
+    """Return a failed judge in one sentence: its code, what was expected and what was got."""
+    expected, actual = _seen(error)
+    return f"{error.code}: expected {expected}; got {actual}"
 
 
 def cause_of(outcome: Outcome) -> Outcome | None:
