@@ -76,7 +76,7 @@ def _serve(channel: socket.socket) -> None:
 
     # What verbs import when they are called is loaded too.
     with loading():
-        import tickproof.conformance.pack
+        import tickproof.conformance.session.pack
         import tickproof.conformance.session.replay
         import tickproof.conformance.session.run_command  # noqa: F401
 

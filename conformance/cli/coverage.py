@@ -59,11 +59,11 @@ def coverage(
     """
     with loading():
         from tickproof.conformance.report.coverage import added_up
-        from tickproof.conformance.run_store import store
+        from tickproof.conformance.session import run_store
         from tickproof.conformance.suites.reached import reached
 
     added = added_up(_reports(sessions))
-    folders = [run.folder for one in sessions if one.is_dir() for run in store.runs(one)]
+    folders = [run.folder for one in sessions if one.is_dir() for run in run_store.runs(one)]
     found = reached(folders)
     if not added.covered and not found.runs:
         why = f"; {shown(found.unread[0], _LINE)}" if found.unread else ""

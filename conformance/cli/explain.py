@@ -24,8 +24,8 @@ def explain(run: Path, requirement: str | None, as_json: bool) -> int:
         from tickproof.conformance.explain import stories
         from tickproof.conformance.explain.picture import plain
         from tickproof.conformance.history.folder import opened
-        from tickproof.conformance.pack import opened_run
         from tickproof.conformance.session import judging
+        from tickproof.conformance.session.pack import opened_run
 
     console, id_ = style.console(), requirement.upper() if requirement else None
     try:

@@ -24,7 +24,7 @@ def live(folder: Path, port: int, until_eof: bool) -> None:
     import asyncio
 
     try:
-        from tickproof.conformance.live import server
+        from tickproof.conformance.report.live_page import server
     except ImportError as error:
         expected = "expected the extra live: pip install 'tickproof[live]'"
         raise RequestError(f"{error.name} is not installed; {expected}") from error

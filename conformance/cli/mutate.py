@@ -53,8 +53,8 @@ def mutate(
 
     require_checkout("tickproof mutate")
     with loading():
-        from tickproof.conformance.mutation import equivalents, markdown, session
-        from tickproof.conformance.mutation.progress import MutantProgress
+        from tickproof.conformance.selftest.mutation import equivalents, markdown, session
+        from tickproof.conformance.selftest.mutation.progress import MutantProgress
         from tickproof.conformance.session import out_folder
 
     (loaded,) = options.load_engines([engine], out)

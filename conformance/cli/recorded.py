@@ -42,10 +42,10 @@ def check(run: Path, master: str | None, expected: str | None) -> int:
         from tickproof.conformance import spark_check
         from tickproof.conformance.explain import with_stories
         from tickproof.conformance.history import seal
-        from tickproof.conformance.pack import opened_run
         from tickproof.conformance.report import terminal
         from tickproof.conformance.report.json_report import result
         from tickproof.conformance.session import judging
+        from tickproof.conformance.session.pack import opened_run
         from tickproof.conformance.suites import registry
 
     known = registry.load()
@@ -84,7 +84,7 @@ def check(run: Path, master: str | None, expected: str | None) -> int:
 def pack(run: Path, output: Path | None) -> None:
     """Make one file of a RUN, to be checked and replayed elsewhere; nothing names the machine."""
     with loading():
-        from tickproof.conformance.pack import writer
+        from tickproof.conformance.session.pack import writer
 
     try:
         made = writer.pack(run, output)
@@ -123,9 +123,9 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     with loading():
         from tickproof.conformance.explain.outcomes import stimulus
         from tickproof.conformance.history.folder import History
-        from tickproof.conformance.pack import opened_run
         from tickproof.conformance.report import replay_report, terminal
         from tickproof.conformance.session import replay, run_command
+        from tickproof.conformance.session.pack import opened_run
         from tickproof.conformance.session.runs_folder import REPLAYS, runs_folder
         from tickproof.conformance.suites import registry
 

@@ -33,12 +33,12 @@ def report(what: Path, output: Path | None, annotations: bool) -> None:
     without reports, because it was killed, gets all of them, of what it had judged.
     """
     with loading():
-        from tickproof.conformance.pack import opened_run
         from tickproof.conformance.performance import latency_page
         from tickproof.conformance.performance.latency_document import LatencySession
         from tickproof.conformance.report import json_report, page, pipeline, whole_file
         from tickproof.conformance.report.document import PAGE_NAME
         from tickproof.conformance.session import recorded_report, session_reports
+        from tickproof.conformance.session.pack import opened_run
 
     lost = None if output or not what.is_dir() else session_reports.ended_early(what)
     forms = {".svg": page.picture, ".md": lambda found, _folder: pipeline.summary(found)}

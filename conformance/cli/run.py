@@ -109,7 +109,7 @@ def run(
     if given["port"] is not None and (parallel or 1) > 1:
         raise click.UsageError("--port: expected -n 1, because one run has the port at a time")
     with loading():
-        from tickproof.conformance.live import beside
+        from tickproof.conformance.report.live_page import beside
         from tickproof.conformance.session import run_command
         from tickproof.conformance.session.request import Request
         from tickproof.conformance.suites import schedules

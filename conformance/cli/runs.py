@@ -61,9 +61,9 @@ def runs() -> None:
 @options.as_json
 def list_(below: Path, verdicts: tuple[str, ...], as_json: bool, **wanted: str | None) -> None:
     """List the runs in FOLDER, oldest first (default: tickproof-out)."""
-    from tickproof.conformance.run_store import store
+    from tickproof.conformance.session import run_store
 
-    chosen = [run for run in store.runs(below) if _matches(run, verdicts, **wanted)]
+    chosen = [run for run in run_store.runs(below) if _matches(run, verdicts, **wanted)]
     if as_json:
         click.echo(json.dumps([_row(run) for run in chosen], indent=1))
         return
@@ -127,14 +127,16 @@ def _row(run: Any) -> dict[str, Any]:
 @click.option("--remove", is_flag=True, help="Take these tags away; all of them without TAG.")
 def tag(run: Path, names: tuple[str, ...], remove: bool) -> None:
     """Give RUN a TAG, so that it is kept: neither `prune` nor a later session removes it."""
-    from tickproof.conformance.run_store import store
+    from tickproof.conformance.session import run_store
 
     if not names and not remove:
         raise click.UsageError("TAG: expected at least one")
     if not run.is_dir():
         raise click.UsageError("RUN: expected a folder: a pack is kept as it is")
     try:
-        left = store.tag(run, () if remove else names, (names or store.tags(run)) if remove else ())
+        left = run_store.tag(
+            run, () if remove else names, (names or run_store.tags(run)) if remove else ()
+        )
     except OSError as error:
         raise RequestError(f"RUN: {run} cannot be written: {error.strerror}") from error
     click.echo(f"{run}  {' '.join(left) or 'no tags'}")
@@ -150,20 +152,20 @@ def prune(
     below: Path, verdicts: tuple[str, ...], older: str | None, keep: str | None, dry_run: bool
 ) -> None:
     """Remove runs in FOLDER by age or size; never one with a tag, nor one that is under way."""
-    from tickproof.conformance.run_store import store
+    from tickproof.conformance.session import run_store
 
     if older is None and keep is None:
         raise click.UsageError("expected --older AGE, --keep SIZE or both")
     older_s = _amount(older, "--older", _SPANS, "7d")
     keep_bytes = _amount(keep, "--keep", _UNITS, "2G")
     wanted = {None if one == NONE else Verdict(one) for one in verdicts} or None
-    chosen = store.to_prune(
-        store.runs(below), older_s=older_s, keep_bytes=keep_bytes, verdicts=wanted
+    chosen = run_store.to_prune(
+        run_store.runs(below), older_s=older_s, keep_bytes=keep_bytes, verdicts=wanted
     )
     for run in chosen:
         if not dry_run:
             try:
-                store.remove(run, below)
+                run_store.remove(run, below)
             except OSError as error:
                 raise RequestError(f"{run.folder} cannot be removed: {error.strerror}") from error
         click.echo(f"{'would remove' if dry_run else 'removed'}  {run.folder}")

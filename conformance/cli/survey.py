@@ -55,9 +55,9 @@ def survey(
     status is the worst of `tickproof run` for any of them.
     """
     with loading():
+        from tickproof.conformance.performance.survey import command
         from tickproof.conformance.session import out_folder, run_command
         from tickproof.conformance.session.request import Request
-        from tickproof.conformance.survey import command
 
     request = Request(
         out=out, secret=secret, profile=profile, tiers=tiers, only=only, workers=parallel or 0

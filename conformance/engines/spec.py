@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
 import stat
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.engines import toml_model
@@ -20,6 +21,8 @@ from tickproof.conformance.text import shown
 from tickproof.generators.spread_rule import DECIMALS, decimals_of, spread_limit
 
 FILE_NAME = "engine.toml"
+#: An engine that does more records a second than this is never given up, however long its input.
+_SLOWEST: Final = 20_000
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 
 
@@ -165,6 +168,13 @@ class EngineSpec:
 
     def _error(self, text: str) -> InvalidFile:
         return InvalidFile(self.path, [text])
+
+    def patient(self, records: int) -> Self:
+        """Return the engine with a drain limit that fits a long input."""
+        longer = copy.copy(self)
+        drain_s = self.timeouts.drain_s + records / _SLOWEST
+        longer.timeouts = replace(self.timeouts, drain_s=drain_s)
+        return longer
 
     def offers(self, app: str, params: Mapping[str, str]) -> bool:
         """Tell whether the engine names the app, with each of these params."""

@@ -28,7 +28,6 @@ from tickproof.conformance.latency.statistics import samples_needed
 from tickproof.conformance.performance import measurement
 from tickproof.conformance.performance.engine_samples import PERIOD_S, EngineSamples, children_cpu_s
 from tickproof.conformance.performance.series import AnyRound, Series
-from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import playing
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
@@ -103,7 +102,7 @@ class Rounds:
         seed, what = scenario.recipe["seed"], f"{self.spec.name}: {folder.name}"
         self.announce(what, 0)
         samples, before_s = EngineSamples(period_s), children_cpu_s()
-        spec = patient(self.spec, scenario.recipe["records"])
+        spec = self.spec.patient(scenario.recipe["records"])
         playing.play(scenario, spec, folder, seed=seed, usage=samples.sampler)
         samples.cpu_s = children_cpu_s() - before_s
         self.announce(f"{what}, judging", 0)

@@ -26,7 +26,6 @@ from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation, Leve
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history import seal
-from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Pace, Scenario
 from tickproof.conformance.usage.hiccups import HiccupRecorders
@@ -154,7 +153,7 @@ def main(parent: int) -> int:
     scenario, folder = Scenario.from_json(job["scenario"]), Path(job["folder"])
     # An engine that falls behind is measured to the end: a limit of engine.toml would hide by how
     # much it does.
-    spec = patient(specs.load(Path(job["engine"])), scenario.recipe["records"])
+    spec = specs.load(Path(job["engine"])).patient(scenario.recipe["records"])
     _settle()
     try:
         play(

@@ -36,6 +36,7 @@ from tickproof.conformance.history.input_replay import InputMaker
 from tickproof.conformance.history.run_record import Ended
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.input_log import InputLog
+from tickproof.conformance.log_server.progress_snapshots import ProgressSnapshots
 from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink
@@ -43,7 +44,6 @@ from tickproof.conformance.runner import servers
 from tickproof.conformance.runner.activity_watch import ActivityWatch
 from tickproof.conformance.runner.engine_lifecycle import EngineUnderTest
 from tickproof.conformance.runner.manifest import Manifest
-from tickproof.conformance.runner.progress_snapshots import ProgressSnapshots
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.usage.pulse import Pulse
 

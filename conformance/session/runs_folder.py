@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.run_store import store
+from tickproof.conformance.session import run_store
 
 #: In the folder of an engine: its runs, in a folder for each session.
 RUNS: Final = "runs"
@@ -33,7 +33,7 @@ def runs_folder(parent: Path, seed: int, used: Path | None = None) -> Iterator[P
     if used is not None:
         earlier = [path for path in earlier if not used.resolve().is_relative_to(path.resolve())]
     for path in earlier[: max(0, len(earlier) - KEEP_SESSIONS)]:
-        if store.holds_tagged(path):
+        if run_store.holds_tagged(path):
             continue
         # Another session goes on there, or has just removed it.
         with contextlib.suppress(BlockingIOError, FileNotFoundError), _locked(path):

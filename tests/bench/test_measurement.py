@@ -19,7 +19,6 @@ from tickproof.conformance.performance.bench_plan import (
 from tickproof.conformance.performance.engine_samples import EngineSamples, children_cpu_s
 from tickproof.conformance.performance.series import Series, Spread
 from tickproof.conformance.resources import fixtures
-from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.suites.judge import Fail
 
@@ -171,7 +170,7 @@ def test_count_alone_is_measured_with_each_number_of_keys():
 
 def test_a_long_input_gets_its_time_to_drain():
     spec = load(fixtures() / "engines" / "minimal")
-    longer = patient(spec, 50_000_000)
+    longer = spec.patient(50_000_000)
     assert longer.timeouts.drain_s >= spec.timeouts.drain_s + 600
     assert longer.timeouts.recovery_s == spec.timeouts.recovery_s
     assert spec.timeouts.drain_s < 600

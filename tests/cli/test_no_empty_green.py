@@ -8,9 +8,8 @@ from contextlib import nullcontext
 import click
 import pytest
 
-from tickproof.conformance import pack
 from tickproof.conformance.cli.main import cli
-from tickproof.conformance.session import judging
+from tickproof.conformance.session import judging, pack
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 

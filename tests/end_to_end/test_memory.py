@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.long import few
-from tickproof.conformance.pack import archive
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session.pack import archive
 from tickproof.conformance.testing.run_folder import RunFolder
 
 MIB = 1 << 20

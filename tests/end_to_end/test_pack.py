@@ -15,9 +15,9 @@ from tests.long import few
 from tickproof.conformance import resources
 from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.pack import opened_run
-from tickproof.conformance.pack.archive import write
 from tickproof.conformance.session.judging import recheck
+from tickproof.conformance.session.pack import opened_run
+from tickproof.conformance.session.pack.archive import write
 
 SAME = ("requirement", "verdict", "scenario", "reason", "expected", "actual", "stimulus")
 
@@ -231,7 +231,7 @@ def test_a_user_called_like_a_word_of_the_run_changes_nothing(
 
 
 def test_long_standard_error_keeps_its_end(held_run, tmp_path, monkeypatch, tickproof):
-    monkeypatch.setattr("tickproof.conformance.pack.writer.STDERR_BYTES", 100)
+    monkeypatch.setattr("tickproof.conformance.session.pack.writer.STDERR_BYTES", 100)
     run = shutil.copytree(held_run, tmp_path / "polite")
     lines = [f"line {number}".encode() for number in range(50)]
     (run / "stderr.log").write_bytes(b"\n".join([*lines, b"\xff\xfe last\n"]))

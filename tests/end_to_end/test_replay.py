@@ -12,8 +12,8 @@ from tests.long import LONG, few
 from tickproof.conformance import resources
 from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.pack import opened_run
 from tickproof.conformance.session.judging import recheck
+from tickproof.conformance.session.pack import opened_run
 from tickproof.conformance.session.runs_folder import runs_folder
 
 FAILED = "mutant:offset-not-state"

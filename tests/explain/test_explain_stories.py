@@ -14,9 +14,9 @@ from tests.suites import tampering
 from tickproof.conformance.cli import main
 from tickproof.conformance.explain import stories, text, with_stories
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.pack import writer
 from tickproof.conformance.report import document, json_report, junit
 from tickproof.conformance.session import judging
+from tickproof.conformance.session.pack import writer
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 

@@ -23,11 +23,11 @@ from tickproof.conformance.faults import schedule_file
 from tickproof.conformance.history import seal
 from tickproof.conformance.log_server import frames
 from tickproof.conformance.log_server.frame_splitter import FrameReader, FrameTooLarge, Truncated
-from tickproof.conformance.pack import archive, opened_run
 from tickproof.conformance.report import json_report
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import judging
+from tickproof.conformance.session.pack import archive, opened_run
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.conformance.verdicts import Verdict
 from tickproof.generators import csv_market

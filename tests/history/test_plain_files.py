@@ -11,8 +11,8 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.digests import BLOCK, BlockDigest
 from tickproof.conformance.history.folder import write_json
-from tickproof.conformance.pack import writer
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session.pack import writer
 from tickproof.conformance.testing.run_folder import RunFolder
 
 

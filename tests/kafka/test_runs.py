@@ -27,11 +27,11 @@ from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.completion import QUIET_S, RELEASED_S
 from tickproof.conformance.kafka.exchange import Exchange
-from tickproof.conformance.pack.writer import pack
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner import live_run
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session.pack.writer import pack
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.evidence import VALUES, outputs, whole
 from tickproof.conformance.suites.judge import Fail

@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from tests.long import LONG
-from tickproof.conformance import live
+from tickproof.conformance.report import live_page
 
 pytest.importorskip("aiohttp", reason="the extra live is not installed")
 pytest.importorskip("prometheus_client", reason="the extra live is not installed")
 
-DASHBOARD = Path(live.__file__).with_name("grafana-dashboard.json")
+DASHBOARD = Path(live_page.__file__).with_name("grafana-dashboard.json")
 SESSION = [
     {"t": 1, "event": "session-started", "engine": "<b>e</b> 1", "profile": "quick"},
     {"t": 2, "event": "run-started", "run": "r", "scenario": "count", "records": 10},

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.long import examples
-from tickproof.conformance.live import snapshot
-from tickproof.conformance.live.follower import Follower
+from tickproof.conformance.report.live_page import snapshot
+from tickproof.conformance.report.live_page.follower import Follower
 from tickproof.conformance.report.session_log import FILE_NAME, SessionLog
 from tickproof.conformance.report.session_state import SPAN_S, SessionState
 from tickproof.conformance.verdicts import Outcome, Verdict

@@ -12,8 +12,8 @@ from tests.machine import no_shared_memory
 from tests.selftest.houses import house
 from tickproof.conformance import resources
 from tickproof.conformance.cli import main
-from tickproof.conformance.mutation import equivalents, judge, session, source
-from tickproof.conformance.mutation.results import Head, Results
+from tickproof.conformance.selftest.mutation import equivalents, judge, session, source
+from tickproof.conformance.selftest.mutation.results import Head, Results
 from tickproof.conformance.selftest.trial import tests_of
 from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_NOT_JUDGED, EXIT_OK, EXIT_USAGE

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.mutation import equivalents, markdown
-from tickproof.conformance.mutation.equivalents import Equivalent, Equivalents
-from tickproof.conformance.mutation.results import Fate, Head, Result, Results
-from tickproof.conformance.mutation.source import Mutation
+from tickproof.conformance.selftest.mutation import equivalents, markdown
+from tickproof.conformance.selftest.mutation.equivalents import Equivalent, Equivalents
+from tickproof.conformance.selftest.mutation.results import Fate, Head, Result, Results
+from tickproof.conformance.selftest.mutation.source import Mutation
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_NOT_JUDGED
 
 HEAD = Head(engine="mine", sources="00", seed=1, only=[])

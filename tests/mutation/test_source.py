@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.mutation import source
+from tickproof.conformance.selftest.mutation import source
 
 CODE = '''"""Some code."""
 from __future__ import annotations

@@ -10,8 +10,8 @@ import zipfile
 
 import pytest
 
-from tickproof.conformance.pack import archive
-from tickproof.conformance.pack.archive import PackError, unpack, write
+from tickproof.conformance.session.pack import archive
+from tickproof.conformance.session.pack.archive import PackError, unpack, write
 
 MEMBERS = {"run.json": b"{}\n", "output/s0.log": bytes(range(256)) * 500, "empty.bin": b""}
 

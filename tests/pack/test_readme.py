@@ -13,8 +13,8 @@ from tests.suites import tampering
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.pack import readme
 from tickproof.conformance.session import judging
+from tickproof.conformance.session.pack import readme
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.pack.redaction import Redactor
+from tickproof.conformance.session.pack.redaction import Redactor
 
 MADE_AT = {
     "engine": "/srv/jür gen/engines/one/engine.toml",

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.conftest import tickproof as tickproof
 from tickproof.conformance.history.folder import write_json
-from tickproof.conformance.run_store import store
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session import run_store
 from tickproof.conformance.session.runs_folder import KEEP_SESSIONS, runs_folder
 from tickproof.conformance.testing.run_folder import RunFolder
 
@@ -118,7 +118,7 @@ def test_a_tag_keeps_a_run_until_it_is_taken_away(tickproof, made):
 
 def test_a_session_with_a_tagged_run_is_kept_by_later_ones(made, tmp_path):
     runs = tmp_path / "out" / "runs"
-    store.tag(made("runs/20200101-000000-seed1/one"), ["kept"])
+    run_store.tag(made("runs/20200101-000000-seed1/one"), ["kept"])
     made("runs/20200101-000001-seed1/one")
     for number in range(KEEP_SESSIONS + 1):
         (runs / f"2020010{number + 2}-000000-seed1").mkdir()

@@ -12,12 +12,12 @@ from tests.modest_engine import toml
 from tickproof.conformance.cli.main import cli
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.performance.survey import collection, markdown, promises
+from tickproof.conformance.performance.survey.result import State, Survey
+from tickproof.conformance.performance.survey.source_lines import code_lines
 from tickproof.conformance.report.json_report import result as report_result
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session import run_command
-from tickproof.conformance.survey import collection, markdown, promises
-from tickproof.conformance.survey.result import State, Survey
-from tickproof.conformance.survey.source_lines import code_lines
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 APPLIES_NOT = "does not apply: about the transport log; it speaks kafka"

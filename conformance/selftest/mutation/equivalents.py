@@ -13,8 +13,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from tickproof.conformance import strict_toml
-from tickproof.conformance.mutation.results import Fate, Results
-from tickproof.conformance.mutation.source import Mutation
+from tickproof.conformance.selftest.mutation.results import Fate, Results
+from tickproof.conformance.selftest.mutation.source import Mutation
 from tickproof.conformance.strict_toml import Table
 
 FOLDER: Final = "equivalents"

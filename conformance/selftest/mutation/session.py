@@ -13,11 +13,11 @@ from typing import Final
 from tickproof.conformance.engines import spec
 from tickproof.conformance.engines.process_pool import TaskPool
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.mutation import judge, source
-from tickproof.conformance.mutation.equivalents import Equivalents
-from tickproof.conformance.mutation.judge import Case
-from tickproof.conformance.mutation.results import FILE_NAME, Fate, Head, Result, Results
-from tickproof.conformance.mutation.source import Mutation
+from tickproof.conformance.selftest.mutation import judge, source
+from tickproof.conformance.selftest.mutation.equivalents import Equivalents
+from tickproof.conformance.selftest.mutation.judge import Case
+from tickproof.conformance.selftest.mutation.results import FILE_NAME, Fate, Head, Result, Results
+from tickproof.conformance.selftest.mutation.source import Mutation
 from tickproof.conformance.suites import registry
 from tickproof.conformance.text import shown
 

@@ -13,8 +13,8 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history.folder import opened
 from tickproof.conformance.performance.recovery import APPS, silences
+from tickproof.conformance.performance.survey.result import Recovery
 from tickproof.conformance.report.json_report import Report
-from tickproof.conformance.survey.result import Recovery
 
 
 @dataclass

@@ -10,13 +10,9 @@ from typing import Final
 
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.space.offers import APPS
-from tickproof.conformance.pack import writer
-from tickproof.conformance.report import document, judged
-from tickproof.conformance.report.json_report import Report, Result
-from tickproof.conformance.scenario import Claims
-from tickproof.conformance.survey import run_figures
-from tickproof.conformance.survey.promises import Promises
-from tickproof.conformance.survey.result import (
+from tickproof.conformance.performance.survey import run_figures
+from tickproof.conformance.performance.survey.promises import Promises
+from tickproof.conformance.performance.survey.result import (
     ClaimSet,
     EngineRow,
     Failure,
@@ -25,7 +21,11 @@ from tickproof.conformance.survey.result import (
     State,
     Tally,
 )
-from tickproof.conformance.survey.source_lines import code_lines
+from tickproof.conformance.performance.survey.source_lines import code_lines
+from tickproof.conformance.report import document, judged
+from tickproof.conformance.report.json_report import Report, Result
+from tickproof.conformance.scenario import Claims
+from tickproof.conformance.session.pack import writer
 from tickproof.conformance.verdicts import Verdict
 
 PACKS: Final = "packs"

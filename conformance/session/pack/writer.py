@@ -18,10 +18,10 @@ from tickproof.conformance.history import provenance, seal
 from tickproof.conformance.history.folder import History, opened, write_json
 from tickproof.conformance.history.input_replay import same_input, save_plan
 from tickproof.conformance.history.run_record import RunRecord
-from tickproof.conformance.pack import archive, readme
-from tickproof.conformance.pack.reader import naming, opened_run
-from tickproof.conformance.pack.redaction import Redactor
 from tickproof.conformance.session import judging
+from tickproof.conformance.session.pack import archive, readme
+from tickproof.conformance.session.pack.reader import naming, opened_run
+from tickproof.conformance.session.pack.redaction import Redactor
 from tickproof.conformance.text import command_line
 from tickproof.conformance.verdicts import Outcome, Verdict
 

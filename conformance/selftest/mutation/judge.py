@@ -13,11 +13,11 @@ from typing import Final
 import tomli_w
 
 from tickproof.conformance.engines.spec import FILE_NAME
-from tickproof.conformance.mutation import source
-from tickproof.conformance.mutation.results import Fate, Result
-from tickproof.conformance.mutation.source import Mutation
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.selftest.model import Cell
+from tickproof.conformance.selftest.mutation import source
+from tickproof.conformance.selftest.mutation.results import Fate, Result
+from tickproof.conformance.selftest.mutation.source import Mutation
 from tickproof.conformance.selftest.trial import Task, alone, attempt, tests_of
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.catalog import seconds

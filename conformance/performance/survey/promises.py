@@ -12,9 +12,9 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.performance.survey.result import Quote
 from tickproof.conformance.strict_toml import Table, load
 from tickproof.conformance.suites import registry
-from tickproof.conformance.survey.result import Quote
 
 FILE_NAME: Final = "promises.toml"
 

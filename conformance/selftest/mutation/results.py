@@ -11,7 +11,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.mutation.source import Mutation
+from tickproof.conformance.selftest.mutation.source import Mutation
 from tickproof.conformance.text import shown
 
 FILE_NAME: Final = "mutants.jsonl"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.mutation import equivalents
-from tickproof.conformance.mutation.equivalents import Equivalents
-from tickproof.conformance.mutation.results import Fate, Result, Results
-from tickproof.conformance.mutation.source import Mutation
 from tickproof.conformance.report.document import this_host, this_kit
 from tickproof.conformance.report.markdown import escaped
+from tickproof.conformance.selftest.mutation import equivalents
+from tickproof.conformance.selftest.mutation.equivalents import Equivalents
+from tickproof.conformance.selftest.mutation.results import Fate, Result, Results
+from tickproof.conformance.selftest.mutation.source import Mutation
 from tickproof.conformance.verdicts import concluded
 
 FILE_NAME: Final = "mutants.md"

@@ -8,8 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.report import markdown, whole_file
-from tickproof.conformance.survey.result import (
+from tickproof.conformance.performance.survey.result import (
     JUDGED,
     ClaimSet,
     EngineRow,
@@ -20,6 +19,7 @@ from tickproof.conformance.survey.result import (
     Survey,
     Tally,
 )
+from tickproof.conformance.report import markdown, whole_file
 from tickproof.conformance.text import command_line, counted, shown
 
 FILE_NAME: Final = "survey.md"

@@ -15,14 +15,14 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KafkaUnavailable
 from tickproof.conformance.kafka import jars
 from tickproof.conformance.kafka.cluster import client_library
+from tickproof.conformance.performance.survey import collection, markdown, promises
+from tickproof.conformance.performance.survey.collection import Judged
+from tickproof.conformance.performance.survey.result import Software, Survey
 from tickproof.conformance.report import document, json_report
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.session import run_command
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites.requirement import Requirement
-from tickproof.conformance.survey import collection, markdown, promises
-from tickproof.conformance.survey.collection import Judged
-from tickproof.conformance.survey.result import Software, Survey
 from tickproof.conformance.verdicts import worst_status
 
 

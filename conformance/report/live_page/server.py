@@ -16,10 +16,10 @@ from markupsafe import Markup
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from tickproof.conformance.live import metrics, snapshot
-from tickproof.conformance.live.follower import Follower
 from tickproof.conformance.report import templates
 from tickproof.conformance.report.document import PAGE_NAME
+from tickproof.conformance.report.live_page import metrics, snapshot
+from tickproof.conformance.report.live_page.follower import Follower
 from tickproof.conformance.report.session_state import SessionState
 
 HOST: Final = "127.0.0.1"

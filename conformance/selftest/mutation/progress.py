@@ -7,8 +7,8 @@ import time
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from tickproof.conformance.mutation.results import Fate, Result
 from tickproof.conformance.report.live import LiveView, bar
+from tickproof.conformance.selftest.mutation.results import Fate, Result
 
 
 class MutantProgress(LiveView):

@@ -11,7 +11,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files, run_record, seal
 from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.history.remade_input import belied
-from tickproof.conformance.pack.archive import MAX_BYTES, PackError, unpack
+from tickproof.conformance.session.pack.archive import MAX_BYTES, PackError, unpack
 
 
 @contextmanager

@@ -1,6 +1,0 @@
-"""Packs: a recorded run in one file, to be checked and replayed elsewhere."""
-
-from tickproof.conformance.pack.archive import PackError
-from tickproof.conformance.pack.reader import opened_run
-
-__all__ = ["PackError", "opened_run"]

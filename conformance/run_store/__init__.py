@@ -1,1 +1,0 @@
-"""Recorded runs on disk: found, tagged, removed."""
