@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tickproof.conformance.suites.requirement import Requirement
 
 FILE_NAME: Final = "report.json"
+#: What engines of a session were kept from.
+Isolated = Literal["sandbox", "user", "none"]
 SCHEMA_PATH: Final = Path(__file__).with_name("report.schema.json")
 
 #: Most entries of one list or table inside evidence.
@@ -133,7 +135,7 @@ class Report(Document):
     engine: Engine
     profile: str
     seed: int
-    isolation: Literal["sandbox", "user", "none"] = "none"
+    isolation: Isolated = "none"
     hosts: int = Field(default=0, ge=0, description="it ran on so many, 0: on this machine alone")
     selection: Selection
     started: datetime
@@ -196,7 +198,7 @@ def build(
     selection: Selection,
     started: datetime,
     ended: datetime,
-    isolation: Literal["sandbox", "user", "none"] = "none",
+    isolation: Isolated = "none",
     hosts: int = 0,
     not_asked: Iterable[str] = (),
     fault_space: FaultSpace | None = None,

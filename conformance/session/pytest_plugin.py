@@ -149,7 +149,7 @@ class _NoEmptyGreen:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
             if name == PROPERTY:
-                self._judged |= any(one["verdict"] in JUDGED for one in json.loads(value))
+                self._judged |= any(one["verdict"] in JUDGED for one in json.loads(str(value)))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, cast, get_args
 
 from tickproof.conformance.explain import with_stories
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.report import json_report
 from tickproof.conformance.report.document import Engine
-from tickproof.conformance.report.json_report import Report, Selection
+from tickproof.conformance.report.json_report import Isolated, Report, Selection
 from tickproof.conformance.session import judging
 from tickproof.conformance.suites import registry
 
@@ -39,7 +39,7 @@ def of_run(folder: Path) -> Report:
         folder=folder,
         profile=PROFILE,
         seed=run.seed,
-        isolation=run.isolation if run.isolation in ("sandbox", "user") else "none",
+        isolation=cast(Isolated, run.isolation if run.isolation in get_args(Isolated) else "none"),
         selection=Selection(tiers=[], only=[one.requirement for one in outcomes]),
         started=began,
         ended=began + timedelta(seconds=min(took_ns / 1e9, _LATEST_S)),

@@ -389,7 +389,7 @@ def _report(session: _Session, folder: Path, console: Console, verbose: bool) ->
         folder,
         ended=session.ended,
         fault_space=session.fault_space,
-        cut=cut and (cut.why, cut.status),
+        cut=None if cut is None else (cut.why, cut.status),
     )
     if cut is not None and cut.broke is not None:
         keep_traceback(cut.broke, folder, console)

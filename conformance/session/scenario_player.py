@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tickproof.conformance.engines import disk_space, isolation
 from tickproof.conformance.engines.engine_reuse import EnginePool
@@ -169,8 +169,8 @@ class ScenarioPlayer:
     def reproduce(self, requirement: str, scenario: str) -> str:
         """Return the command that plays a scenario again for a requirement."""
         request, file = self.request, self.scenarios.files.get(scenario)
-        known = {"seed": request.seed, "profile": request.profile}
-        asked = {"schedule": _from_here(file)} if file else {"only": requirement, **known}
+        asked: dict[str, Any] = {"seed": request.seed, "profile": request.profile}
+        asked = {"schedule": _from_here(file)} if file else {"only": requirement} | asked
         reading: list[str] = []
         if request.quotes and request.orders:
             asked |= {"quotes": request.quotes.resolve(), "orders": request.orders.resolve()}

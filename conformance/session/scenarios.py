@@ -67,6 +67,7 @@ class Scenarios:
     def draw(self, name: str) -> Scenario:
         """Return the scenario of a name; raises NotClaimed if it has no app."""
         request, spec, market = self._request, self._spec, None
+        kafka = spec.kafka
         if name in self._schedules:
             return self._schedules[name].with_secret(request.secret)
         if request.quotes and request.orders:
@@ -85,7 +86,8 @@ class Scenarios:
             offers=self._offers,
             transport=spec.transports[0],
             secret=request.secret,
-            **_timeouts(spec),
+            session_s=kafka.session_s if kafka else Context.session_s,
+            transaction_s=kafka.transaction_s if kafka else Context.transaction_s,
         )
         if name.startswith(PREFIX):
             return space.entry(name, self._points.get(name)).draw(context)
@@ -97,13 +99,6 @@ class Scenarios:
         """Return the seed of a run: a given schedule has one of its own."""
         given = scenario.name in self._schedules
         return scenario.recipe["seed"] if given else self._request.seed
-
-
-def _timeouts(spec: EngineSpec) -> dict[str, float]:
-    """Return the timeouts that an engine over Kafka claims, in seconds, as Context has them."""
-    if spec.kafka is None:
-        return {}
-    return {"session_s": spec.kafka.session_s, "transaction_s": spec.kafka.transaction_s}
 
 
 def offered(spec: EngineSpec) -> dict[Carrier, Claims]:

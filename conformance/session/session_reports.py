@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from rich.console import Console
 
@@ -23,7 +23,13 @@ from tickproof.conformance.report import (
     templates,
     verdict_badge,
 )
-from tickproof.conformance.report.json_report import FaultSpace, Interrupted, Report, Selection
+from tickproof.conformance.report.json_report import (
+    FaultSpace,
+    Interrupted,
+    Isolated,
+    Report,
+    Selection,
+)
 from tickproof.conformance.session import session_record, tiers
 from tickproof.conformance.session.runs_folder import RUNS, under_way
 from tickproof.conformance.session.session_record import SessionRecord
@@ -84,7 +90,7 @@ def _built(
         folder=folder,
         profile=asked.profile,
         seed=asked.seed,
-        isolation=asked.isolation or isolation.Level.NONE,
+        isolation=cast(Isolated, asked.isolation or isolation.Level.NONE),
         hosts=asked.hosts,
         not_asked=record.not_asked,
         selection=Selection(

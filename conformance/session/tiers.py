@@ -235,7 +235,7 @@ class _Collector:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
             if name == pytest_plugin.PROPERTY and report.when != "teardown":
-                outcome, *causes = map(Outcome.from_json, json.loads(value))
+                outcome, *causes = map(Outcome.from_json, json.loads(str(value)))
                 self._order.add(outcome, causes)
                 if self._order.full is not None:
                     raise KeyboardInterrupt  # no run can be recorded any more

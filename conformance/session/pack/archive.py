@@ -50,7 +50,7 @@ def write(path: Path, top: str, members: Mapping[str, Path]) -> None:
 
     The same members give the same bytes. A reader sees the old or the new file, whole.
     """
-    listed = {
+    listed: dict[str, dict[str, Any]] = {
         name: {"bytes": file.stat().st_size, "sha256": _digest(file)}
         for name, file in sorted(members.items())
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from tickproof import conformance
@@ -101,7 +101,7 @@ def text(history: History, outcomes: Collection[Outcome], members: Collection[st
     return "\n".join(parts) + "\n"
 
 
-def _section(title: str, lines: Collection[str]) -> list[str]:
+def _section(title: str, lines: Iterable[str]) -> list[str]:
     return ["", title, "-" * len(title), *lines]
 
 
