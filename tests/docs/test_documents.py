@@ -169,16 +169,14 @@ def test_every_reason_code_in_the_kit_is_explained(kind):
         assert listed[Reason[name]] == Reason[name].meaning
 
 
-PLAYED = "where a run is played, judged and tidied up, for every command"
-
-
 def test_the_architecture_page_says_where_things_are():
     """Each file in the table "Where to find it" contains what its row says."""
     page = (DOCS / "architecture.md").read_text("utf-8")
     rows = {row[0]: row[1] for row in table(page, "to find | look at")}
     said = {
+        "the play of a run, for every command": ("def play(", "def tidy("),
+        "the outcomes of judges, for every command": ("def judged(", "def recheck("),
         "the SIGKILL": ("signal.SIGKILL", "def kill("),
-        PLAYED: ("def play(", "def tidy("),
         "the check of a total": ("wrong-total",),
         "the recording of output": ("class Recorder",),
         "which process holds a connection": ("class ActivityWatch",),
@@ -192,7 +190,6 @@ def test_the_architecture_page_says_where_things_are():
         "a requirement, its scenarios and its judges",
         "a mutant",
         "an app: what it owes, and its messages",
-        "where a run is played, judged and tidied up, for every command",
         "a fault: what it does, its limits, evidence and words",
     }
     assert rows.keys() == said.keys() | others
