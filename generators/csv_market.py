@@ -87,7 +87,7 @@ class _Unit:
 
     @property
     def finest(self) -> str:
-        """Which price needs the most decimal places; "" if none needs more than DECIMALS."""
+        """The price with the most decimal places; "" if none has more than DECIMALS."""
         fine = self._finest
         if fine is None:
             return ""

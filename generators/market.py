@@ -41,7 +41,7 @@ _ORDER: Final = with_words(ORDER)
 
 @dataclass(frozen=True)
 class MarketParams:
-    """What decides every byte of a market.
+    """Parameters that decide every byte of a market.
 
     messages: records of the stream that is written. rate: messages a second on the
     event_ns axis, which starts at start_ns. hot_share of quotes and orders fall on the

@@ -107,7 +107,7 @@ class Source:
 
     @property
     def step(self) -> int:
-        """How many records make a chunk."""
+        """Records of a chunk."""
         return chunk_records(self.record_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Which partition a record falls into, and when: some may be empty, crowded, early or late."""
+"""Placement of records in partitions: some may be empty, crowded, early or late."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NUMBERING: Final = ("empty", "ended_early", "begin_late")
 
 @dataclass(frozen=True)
 class Placement:
-    """How the records of a run fall into partitions.
+    """Placement of the records of a run in partitions.
 
     empty: partitions that get no record. ended_early: partitions that get all their records,
     and END, within EARLY_PART of the run. begin_late: partitions that get nothing before LATE_PART
@@ -99,7 +99,7 @@ class Placement:
 
     @property
     def chooses_keys(self) -> bool:
-        """Whether keys have to be chosen so that records fall as they should."""
+        """True if keys have to be chosen so that records fall as they should."""
         wishes = self.empty or self.ended_early or self.skew
         return self.partitioner != OWN and bool(wishes)
 

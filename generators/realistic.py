@@ -55,7 +55,7 @@ _ORDER: Final = with_words(ORDER)
 
 @dataclass(frozen=True)
 class RealisticParams:
-    """What decides every byte of such a market.
+    """Parameters that decide every byte of such a market.
 
     records: quotes and orders together. quotes_per_order: quotes for each order, on average.
     """

@@ -23,7 +23,7 @@ BROKERS: Final = 20
 
 @dataclass(frozen=True)
 class Account:
-    """Who stands behind the account number of an order."""
+    """The holder of an account number."""
 
     name: str
     broker: str

@@ -1,4 +1,4 @@
-"""Which output answers which order: outputs found by order_id, a piece of orders at a time."""
+"""Match outputs to orders by order_id, a piece of orders at a time."""
 
 from __future__ import annotations
 

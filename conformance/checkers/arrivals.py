@@ -1,4 +1,4 @@
-"""When each input was answered first, and when it was fetched first: whole arrays."""
+"""Times at which each input was first answered and first fetched: whole arrays."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ AHEAD: Final = "ahead-of-fetch"
 
 @dataclass(frozen=True)
 class FirstFetches:
-    """When the records of one stream were fetched first.
+    """Times at which the records of one stream were first fetched.
 
     steps: for each partition (ends, t_ns): records from one end up to the next were fetched
     first at the time of the latter; t_ns has one more element, NEVER. starts: records before

@@ -202,7 +202,7 @@ def _positions(buckets: np.ndarray, bucket: int, rows: int) -> Iterator[np.ndarr
 
 @dataclass
 class _Keys:
-    """What is known of each key of a bucket so far; parallel arrays, keys ascending."""
+    """State of each key of a bucket so far; parallel arrays, keys ascending."""
 
     key: np.ndarray
     n: np.ndarray

@@ -1,4 +1,4 @@
-"""What each input record is due to give, and which output answers which record: whole arrays.
+"""Outputs due for each input record, matched to the outputs of a run: whole arrays.
 
 Checkers, latencies, explanations and the bench all ask this of a run; here it is said once.
 """

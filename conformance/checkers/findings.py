@@ -1,4 +1,4 @@
-"""What a checker returns: findings by kind, each counted, a few of each kept whole.
+"""Findings of checkers by kind, each counted, a few of each kept whole.
 
 A finding is data; `explain.words` has its sentences.
 """

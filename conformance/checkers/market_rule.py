@@ -49,7 +49,7 @@ def show_answer(answer: np.void) -> str:
 
 @dataclass(frozen=True)
 class Located:
-    """Where the quote stands that a verdict names; offsets count in one partition."""
+    """Place of the quote that a verdict names; offsets count in one partition."""
 
     symbol: int
     bid: int

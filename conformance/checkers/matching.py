@@ -1,4 +1,4 @@
-"""Which record of a run each output answers: whole arrays, for the apps that can tell."""
+"""Match outputs to the records of a run: whole arrays, for the apps that can tell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tickproof.generators.spread_rule import FIVE_CENTS
 
 
 class Place(NamedTuple):
-    """Where one input record lies."""
+    """Place of one input record."""
 
     stream: int
     partition: int

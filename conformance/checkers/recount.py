@@ -93,7 +93,7 @@ def without_repeats(
 
 @dataclass(frozen=True)
 class _Places:
-    """Where each record of the concatenated partitions lies."""
+    """Places of the records of the concatenated partitions."""
 
     partition: np.ndarray
     offset: np.ndarray

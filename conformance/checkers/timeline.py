@@ -41,7 +41,7 @@ class Active:
 
 
 class Fetched:
-    """What an engine fetched of one partition; ``rows``: FETCH rows in time order."""
+    """Fetches of one partition by an engine; ``rows``: FETCH rows in time order."""
 
     def __init__(self, rows: np.ndarray, active: Active, freshness_ns: int) -> None:
         self.active, self.freshness_ns = active, freshness_ns

@@ -27,7 +27,7 @@ from tickproof.generators.spread_rule import rejects
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for one partition of a run. limit: five cents in the unit of prices."""
+    """Rules for one partition of a run. limit: five cents in the unit of prices."""
 
     silent: bool
     exactly_once: bool

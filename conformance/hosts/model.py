@@ -21,7 +21,7 @@ class HostError(TickproofError):
 
 
 class Status(enum.StrEnum):
-    """How one probe came out. What could not be read is never OK."""
+    """The result of one probe. What could not be read is never OK."""
 
     OK = "OK"
     NOT_OK = "NOT_OK"

@@ -1,4 +1,4 @@
-"""What stands between clients and a server for a while."""
+"""Obstacles between clients and a server that last for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What documents of all measurements have: the machine, and how JSON is written."""
+"""Parts that documents of all measurements share: the machine, and how JSON is written."""
 
 from __future__ import annotations
 

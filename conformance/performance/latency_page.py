@@ -44,7 +44,7 @@ _SENTENCES: Final = {
 
 @dataclass(frozen=True)
 class LimitRow:
-    """What was judged, over all runs; times in milliseconds, as text."""
+    """A limit as judged over all runs; times in milliseconds, as text."""
 
     percentile: str
     limit: str

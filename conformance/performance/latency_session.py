@@ -66,7 +66,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Fitness:
-    """Whether a host is as a profile asks. attested: all readings."""
+    """Fitness of a host for a profile. attested: all readings."""
 
     cores: Cores
     problems: tuple[Reading, ...]

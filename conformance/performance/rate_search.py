@@ -31,7 +31,7 @@ Kind = Literal["found", "not-even-at-low", "still-at-high", "void", "broken"]
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one run at a rate showed. near: by so little that it has to be repeated."""
+    """Result of one run at a rate. near: by so little that it has to be repeated."""
 
     result: StepResult
     why: str

@@ -62,7 +62,7 @@ class Series(Generic[AnyRound]):
 
     @property
     def verdict(self) -> Verdict:
-        """What it says of the engine: unknown if a round was too short for the figure."""
+        """The verdict on the engine: unknown if a round was too short for the figure."""
         return verdict_of(self.status, [getattr(row, self.figure) for row in self.rounds])
 
     def spread(self, name: str) -> Spread | None:

@@ -1,4 +1,4 @@
-"""What a scenario can be played on: an app with its params, in order of preference."""
+"""Carriers of a scenario: apps with their params, in order of preference."""
 
 from __future__ import annotations
 

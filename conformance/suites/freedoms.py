@@ -1,4 +1,4 @@
-"""What the protocol leaves free, as data: each clause, its classes, and what a run reached of them.
+"""Freedoms of the protocol as data: each clause, its classes, and those that a run reached.
 
 A freedom is the kit's (how it asks) or the input's (what comes). Its classes are ranges with the
 edges that defects hide behind, or kinds; they are read from a recorded run, never declared.
@@ -84,7 +84,7 @@ _SILENCES: Final = ("under 0.1 s", "0.1 to 1 s", "1 to 10 s", "10 s and more")
 
 
 class Seen:
-    """What is looked at of a recorded run; raises HistoryError as its history does."""
+    """A recorded run as freedoms see it; raises HistoryError as its history does."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -128,7 +128,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Freedom:
-    """What a clause leaves free. reached: the classes that a run reached, each of ``classes``."""
+    """A freedom of a clause. reached: the classes that a run reached, each of ``classes``."""
 
     clause: str
     what: str

@@ -1,4 +1,4 @@
-"""What the claims of state and delivery rule out, as kinds of findings, after a fault.
+"""Kinds of findings that the claims of state and delivery rule out after a fault.
 
 A kind is ruled out if the claim of state rules it out, or that of delivery, or if no claim
 permits it. While nothing has disturbed the engine, all kinds are.

@@ -1,4 +1,4 @@
-"""What recorded runs have reached of the freedoms: in how many runs, beside which faults."""
+"""Count the runs that reached each freedom, and the faults beside it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tickproof.conformance.suites.freedoms import FREEDOMS, Freedom, Seen
 
 @dataclass
 class Reached:
-    """How many runs reached a class. with_faults: those in which a fault fired; faults: which."""
+    """Runs that reached a class. with_faults: those in which a fault fired; faults: which."""
 
     runs: int = 0
     with_faults: int = 0
@@ -22,7 +22,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What ``runs`` runs reached: of each freedom in FREEDOMS, by class. unread: why each not."""
+    """Classes that ``runs`` runs reached, by freedom in FREEDOMS. unread: why each not."""
 
     runs: int
     by_freedom: tuple[dict[str, Reached], ...]

@@ -1,4 +1,4 @@
-"""What judges require of a run, in the words that several of them share."""
+"""Requirements of a run that several judges share, with their words."""
 
 from __future__ import annotations
 

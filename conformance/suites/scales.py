@@ -1,4 +1,4 @@
-"""What became of requests to scale: how many workers there were, and who did the work."""
+"""Judge requests to scale: the number of workers, and the work of each."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def require_meanwhile(history: History) -> None:
 
 @dataclass(frozen=True)
 class ScaleCost:
-    """What a scale cost, and how evenly the work lay after it.
+    """Cost of a scale, and how evenly the work lay after it.
 
     answer_s: from the request to its answer. still_s: the longest time without any output, from
     the last one before the request to the first after the answer; None where none came after it.

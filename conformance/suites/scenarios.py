@@ -45,7 +45,7 @@ SURVIVES: Final = get_args(Death)
 
 @dataclass(frozen=True)
 class Context:
-    """What a scenario is drawn for: seed, profile, the engine's claims, a market of one's own.
+    """Context of a draw: seed, profile, the engine's claims, a market of one's own.
 
     secret: of the session; only generated input depends on it.
     carrier: the app to play it on, None for the first that the scenario names. survives: what
@@ -73,7 +73,7 @@ class Context:
 
     @property
     def dear(self) -> bool:
-        """Whether many deaths, workers, partitions or keys may cost the engine seconds."""
+        """True if many deaths, workers, partitions or keys may cost the engine seconds."""
         return self.transport == "kafka" or self.recovery_s > DEAR_S
 
     @property

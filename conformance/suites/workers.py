@@ -1,4 +1,4 @@
-"""Who did the work of a run, held against what topology said: counterexamples and evidence.
+"""Hold the work of processes against topology: counterexamples and evidence.
 
 What cannot be told (a connection that was over before anybody looked, a socket that several
 processes hold) is never a counterexample.

@@ -378,7 +378,7 @@ def _session_lost(history: History) -> None:
 
 
 def _taken_over(history: History, fault: events.FiredFault) -> bool:
-    """Whether others took the partitions over in the rest of a pause that outlasts the session.
+    """Return True if others took the partitions over before a pause longer than the session ended.
 
     They read all of them: the paused one reads nothing then, what it had asked for was answered
     long before. Or they read nothing any more, not even their own: they wait for the end of the
