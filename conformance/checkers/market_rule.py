@@ -52,7 +52,5 @@ class Located:
     """Place of the quote that a verdict names; offsets count in one partition."""
 
     symbol: int
-    bid: int
-    offer: int
     partition: int
     offset: int

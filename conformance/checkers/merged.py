@@ -161,13 +161,7 @@ def _locate(inputs: Sequence[np.ndarray], quote_id: int) -> Located | None:
             match = np.flatnonzero((records["id"] == quote_id) & (records["kind"] == QUOTE_KIND))
             if len(match):
                 quote = records[match[0]]
-                return Located(
-                    int(quote["symbol"]),
-                    int(quote["bid"]),
-                    int(quote["offer"]),
-                    partition,
-                    start + int(match[0]),
-                )
+                return Located(int(quote["symbol"]), partition, start + int(match[0]))
     return None
 
 

@@ -290,10 +290,7 @@ def tell_ahead(facts: Facts, outcome: Outcome) -> Part:
     said = [f"Output {index:,} ({_numbered(facts, index)}) arrived {facts.since(t_ns, near)}."]
     if m is not None and m.answers[index] >= 0:
         place = m.place(int(m.answers[index]))
-        said.append(
-            f"It answers offset {place.offset:,} of partition {place.partition}, "
-            f"{facts.journey(place, near)}."
-        )
+        said.append(f"It answers {facts.told(place, near)}.")
     rows = facts.history.fetches[facts.history.fetches["t_ns"] <= t_ns]
     parts = facts.history.partitions
     reached = [of_partition(rows, p.stream, p.partition)["end"].max(initial=0) for p in parts]
@@ -318,10 +315,7 @@ def tell_repeats(facts: Facts, outcome: Outcome) -> Part:
     m = facts.matching
     if m is not None and m.answers[index] >= 0:
         place = m.place(int(m.answers[index]))
-        said.append(
-            f"It answers offset {place.offset:,} of partition {place.partition}, "
-            f"{facts.journey(place, near)}."
-        )
+        said.append(f"It answers {facts.told(place, near)}.")
         first = int(where.get("first_index", index))
         if outcome.reason == "conflict" and m.answers[first] not in (-1, m.answers[index]):
             other = m.place(int(m.answers[first]))

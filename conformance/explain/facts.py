@@ -115,6 +115,11 @@ class Facts:
         rows = of_partition(self.history.fetches, place.stream, place.partition)
         return rows[(rows["base"] <= place.offset) & (rows["end"] > place.offset)]
 
+    def told(self, place: Place, near: Aftermath | None) -> str:
+        """Return "offset 5 of partition 0, fetched ...": where a record lies, and its journey."""
+        where = f"offset {place.offset:,} of partition {place.partition}"
+        return f"{where}, {self.journey(place, near)}"
+
     def journey(self, place: Place, near: Aftermath | None) -> str:
         """Say in half a sentence when a record was fetched and released, seen from a fault."""
         times = self.fetches_of(place)["t_ns"].tolist()

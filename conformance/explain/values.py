@@ -90,8 +90,7 @@ def _answers(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
             return []  # where totals are shifted, n names the wrong record
         place = m.place(int(m.answers[index]))
         by = "By its key and n it stands for" if count else "It answers"
-    at = f"offset {place.offset:,} of partition {place.partition}"
-    return [f"{by} {at}, {facts.journey(place, near)}."]
+    return [f"{by} {facts.told(place, near)}."]
 
 
 def _first(facts: Facts, outcome: Outcome, index: int, near: Aftermath | None) -> str:

@@ -94,6 +94,11 @@ class Result(Model):
         default=[], description="requirements whose failure left nothing to judge here"
     )
 
+    @property
+    def headline(self) -> str:
+        """What went wrong, in a sentence."""
+        return " ".join(self.story.headline) or f"{self.reason}: {self.actual}."
+
 
 class NotJudged(Model):
     """Requirements that were not judged for one and the same reason."""

@@ -74,7 +74,7 @@ def workflow_commands(report: Report) -> list[str]:
         level = "warning" if result.verdict is Verdict.UNKNOWN else "error"
         where = f"file={_property(str(toml))},line={_line(claims, result.id)}," if claims else ""
         title = _property(shown(f"{result.id} {result.verdict.value}: {result.title}", 200))
-        said = f"{_said(result)} Reproduce: {result.reproduce}"
+        said = f"{result.headline} Reproduce: {result.reproduce}"
         found.append(f"::{level} {where}title={title}::{_data(shown(said, 2 * _TEXT))}")
     return found
 
@@ -83,7 +83,7 @@ def _failure(result: Result) -> list[str]:
     lines = [
         f"### {mark(result.verdict)} {escaped(result.id, 60)}: {escaped(result.title, 200)}",
         "",
-        escaped(_said(result), _TEXT),
+        escaped(result.headline, _TEXT),
         "",
     ]
     for label, text in (
@@ -97,11 +97,6 @@ def _failure(result: Result) -> list[str]:
     if result.reproduce:
         lines.append(f"- again: {code(result.reproduce, _TEXT)}")
     return lines
-
-
-def _said(result: Result) -> str:
-    """Return what went wrong in a sentence."""
-    return " ".join(result.story.headline) or f"{result.reason}: {result.actual}."
 
 
 def _counts(results: list[Result]) -> str:

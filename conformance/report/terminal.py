@@ -206,8 +206,7 @@ def _rest(
     console.print(Text("  more failures, whole in report.json:", style="dim"))
     for result in results:
         line = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}  ")
-        said = " ".join(result.story.headline) or f"{result.reason}: {result.actual}"
-        line.append(shown(said, _REST_LIMIT), style="default")
+        line.append(shown(result.headline, _REST_LIMIT), style="default")
         if result.id in blocked:
             line.append(f" (blocks {len(blocked[result.id])})", style="dim")
         _wrapped(console, line, 0)

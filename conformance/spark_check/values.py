@@ -218,7 +218,7 @@ def _located(files: Files, counterexamples: Counterexamples) -> Callable[[int], 
         some = records.view(RECORD)
         at = np.flatnonzero((some["kind"] == QUOTE_KIND) & np.isin(some["id"], ids))
         found = [
-            Located(int(quote["symbol"]), int(quote["bid"]), int(quote["offer"]), number, start + i)
+            Located(int(quote["symbol"]), number, start + i)
             for i, quote in zip(at.tolist(), some[at], strict=True)
         ]
         return pickle.dumps((some["id"][at].tolist(), found)) if found else b""
