@@ -7,8 +7,17 @@ conformance/faults has a class for each of these that says what is done. Steps s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_type_hints
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    dataclass_transform,
+    get_args,
+    get_type_hints,
+)
 
 from pydantic import Field, GetCoreSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
@@ -106,6 +115,7 @@ LOSSES: Final[Mapping[Loss, str]] = {
 }
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 @dataclass(frozen=True)
 class FaultStep:
     """One fault of a schedule: its moment, its target, and in each kind what that needs to be told.
@@ -119,18 +129,20 @@ class FaultStep:
     """
 
     at: Moment
-    target: Target = field(kw_only=True)
-    fraction: float = field(default=0.0, kw_only=True)
-    burst: int = field(default=0, kw_only=True)
-    delay_s: float = field(default=0.0, kw_only=True)
-    cut: bool = field(default=False, kw_only=True)
-    cuts: int = field(default=0, kw_only=True)
-    idle_s: float = field(default=0.0, kw_only=True)
+    _: KW_ONLY
+    target: Target
+    fraction: float = 0.0
+    burst: int = 0
+    delay_s: float = 0.0
+    cut: bool = False
+    cuts: int = 0
+    idle_s: float = 0.0
 
     #: What is done, as schedules say it.
     do: ClassVar[Do]
 
     def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
         if "do" in vars(cls):
             targets = get_args(get_type_hints(cls)["target"])
             KINDS.update({(cls.do, target): cls for target in targets})
@@ -185,7 +197,6 @@ def fault_step(do: Do, target: Target, at: Moment, **given: Any) -> FaultStep:
     return KINDS[do, target](at, target=target, **given)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LastingStep(FaultStep):
     """A fault that lasts; of connections, from the first thing that it meets."""
 
@@ -200,7 +211,6 @@ class LastingStep(FaultStep):
 # -- processes
 
 
-@dataclass(frozen=True, kw_only=True)
 class KillStep(FaultStep):
     """SIGKILL of some processes."""
 
@@ -208,7 +218,6 @@ class KillStep(FaultStep):
     target: Literal["worker", "workers", "coordinator"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class DownStep(FaultStep):
     """A death. down_s: how long the engine, or a host, stays down before it is started again."""
 
@@ -220,7 +229,6 @@ class DownStep(FaultStep):
         return super().longest_s + self.down_s
 
 
-@dataclass(frozen=True, kw_only=True)
 class KillEngineStep(DownStep):
     """SIGKILL of every process."""
 
@@ -228,7 +236,6 @@ class KillEngineStep(DownStep):
     target: Literal["engine"] = "engine"
 
 
-@dataclass(frozen=True, kw_only=True)
 class KillBrokerStep(FaultStep):
     """SIGKILL of the broker."""
 
@@ -236,7 +243,6 @@ class KillBrokerStep(FaultStep):
     target: Literal["broker"] = "broker"
 
 
-@dataclass(frozen=True, kw_only=True)
 class PauseStep(LastingStep):
     """SIGSTOP of processes, and SIGCONT after it."""
 
@@ -244,7 +250,6 @@ class PauseStep(LastingStep):
     target: Literal["worker", "workers", "coordinator", "engine"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class FillStep(LastingStep):
     """A full disk."""
 
@@ -252,7 +257,6 @@ class FillStep(LastingStep):
     target: Literal["state"] = "state"
 
 
-@dataclass(frozen=True, kw_only=True)
 class CorruptStep(FaultStep):
     """Damage to the newest file of a killed engine. damage: a key of DAMAGE."""
 
@@ -261,7 +265,6 @@ class CorruptStep(FaultStep):
     damage: Damaged = "half"
 
 
-@dataclass(frozen=True, kw_only=True)
 class PowerStep(FaultStep):
     """Loss of power. loss: a key of LOSSES."""
 
@@ -270,14 +273,12 @@ class PowerStep(FaultStep):
     loss: Loss = "drawn"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ToWorkersStep(FaultStep):
     """workers: that the engine has from then on."""
 
     workers: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class RescaleStep(ToWorkersStep):
     """A stop, and deploy with resume."""
 
@@ -285,7 +286,6 @@ class RescaleStep(ToWorkersStep):
     target: Literal["engine"] = "engine"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScaleStep(ToWorkersStep):
     """The op scale."""
 
@@ -296,7 +296,6 @@ class ScaleStep(ToWorkersStep):
 # -- connections
 
 
-@dataclass(frozen=True, kw_only=True)
 class CutStep(FaultStep):
     """A reset in the middle of a reply."""
 
@@ -304,7 +303,6 @@ class CutStep(FaultStep):
     target: Literal["source", "sink"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class LateStep(FaultStep):
     """A reset, with frames that are handled after it."""
 
@@ -312,7 +310,6 @@ class LateStep(FaultStep):
     target: Literal["sink"] = "sink"
 
 
-@dataclass(frozen=True, kw_only=True)
 class HalfOpenStep(LastingStep):
     """Silence of connections, and a reset after it."""
 
@@ -320,7 +317,6 @@ class HalfOpenStep(LastingStep):
     target: Literal["source", "sink"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class DelayStep(LastingStep):
     """Late replies. lag_s: how late each leaves."""
 
@@ -329,7 +325,6 @@ class DelayStep(LastingStep):
     lag_s: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class ThrottleStep(LastingStep):
     """Slow replies. rate: bytes a second."""
 
@@ -338,7 +333,6 @@ class ThrottleStep(LastingStep):
     rate: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class DripStep(LastingStep):
     """Replies byte by byte."""
 
@@ -346,7 +340,6 @@ class DripStep(LastingStep):
     target: Literal["source", "sink"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class RefuseStep(LastingStep):
     """Refused output."""
 
@@ -354,7 +347,6 @@ class RefuseStep(LastingStep):
     target: Literal["sink"] = "sink"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ErrorStep(LastingStep):
     """Errors of Kafka. request: that gets them."""
 
@@ -364,7 +356,6 @@ class ErrorStep(LastingStep):
     error: Error = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class SilenceStep(LastingStep):
     """No new records."""
 
@@ -375,7 +366,6 @@ class SilenceStep(LastingStep):
 # -- hosts
 
 
-@dataclass(frozen=True, kw_only=True)
 class HostStep(FaultStep):
     """A fault of a host. host: "" for that of a worker that works."""
 
@@ -383,7 +373,6 @@ class HostStep(FaultStep):
     host: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class KillHostStep(HostStep, DownStep):
     """The death of a host."""
 
@@ -391,7 +380,6 @@ class KillHostStep(HostStep, DownStep):
     down_s: float = field()
 
 
-@dataclass(frozen=True, kw_only=True)
 class ThrottleHostStep(HostStep, LastingStep):
     """A slow network. rate: bytes a second."""
 
@@ -399,7 +387,6 @@ class ThrottleHostStep(HostStep, LastingStep):
     rate: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class BetweenStep(HostStep, LastingStep):
     """Packets between a host and its peer, "" for everybody; way: seen from the host."""
 
@@ -407,14 +394,12 @@ class BetweenStep(HostStep, LastingStep):
     way: Way = "both"
 
 
-@dataclass(frozen=True, kw_only=True)
 class PartitionStep(BetweenStep):
     """No packet passes."""
 
     do = "partition"
 
 
-@dataclass(frozen=True, kw_only=True)
 class DelayHostStep(BetweenStep):
     """Late packets. lag_s: how late each arrives."""
 
@@ -422,21 +407,18 @@ class DelayHostStep(BetweenStep):
     lag_s: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class SomeStep(BetweenStep):
     """share: of the packets that it meets."""
 
     share: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class LossStep(SomeStep):
     """Lost packets."""
 
     do = "loss"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReorderStep(SomeStep):
     """Packets that others overtake. lag_s: how late they arrive."""
 
@@ -444,14 +426,12 @@ class ReorderStep(SomeStep):
     lag_s: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class DuplicateStep(SomeStep):
     """Packets that arrive twice."""
 
     do = "duplicate"
 
 
-@dataclass(frozen=True, kw_only=True)
 class GarbleStep(SomeStep):
     """Damaged packets."""
 
