@@ -132,7 +132,7 @@ def furnish(workspace, hidden, writable=(), disk=False):
         if os.path.isdir(target):  # noqa: PTH112
             _mount(b"tmpfs", target, b"tmpfs", _RDONLY | _NOSUID | _NODEV, b"mode=755,size=4k")
         elif os.path.exists(target):  # noqa: PTH110
-            _mount(b"/dev/null", target, b"", _BIND)
+            _bind_readonly(b"/dev/null", target)
     os.chdir(new)
     _call(_libc.pivot_root, b".", b".")  # the old root now lies on top of the new one
     _call(_libc.umount2, b".", _DETACH)
@@ -243,7 +243,8 @@ def _furnish_dev(new):
     for name in map(str.encode, _DEVICES):
         if os.path.exists(b"/dev/" + name):  # noqa: PTH110
             os.close(os.open(dev + b"/" + name, os.O_CREAT | os.O_WRONLY))
-            _mount(b"/dev/" + name, dev + b"/" + name, b"", _BIND)
+            # Whoever may write to the device may still; its times and modes are the machine's.
+            _bind_readonly(b"/dev/" + name, dev + b"/" + name)
     for name, to in (
         (b"fd", b"/proc/self/fd"),
         (b"stdin", b"/proc/self/fd/0"),

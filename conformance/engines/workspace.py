@@ -37,6 +37,8 @@ class Workspace:
         self.root = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
         self.cwd, self.tmp, self.states = (self.root / name for name in ("cwd", "tmp", "states"))
         self._state_dir: Path | None = None
+        #: Whether a disk serves the folder of states: it holds the folder itself.
+        self.served = False
         for folder in self.folders:
             folder.mkdir()
 
@@ -50,8 +52,10 @@ class Workspace:
         for folder in (self.cwd, self.tmp):
             remove(folder)
             folder.mkdir(parents=True)  # an engine may have removed all of it
-        self.states.mkdir(exist_ok=True)
-        self._clear_states()
+        if self.served:
+            self._clear_states()
+        else:
+            self._renew_states()
         if self._state_dir is not None and not self._state_dir.is_symlink():
             remove(self._state_dir / SCRATCH)
             for parent, _, names in walked(self._state_dir):
@@ -63,14 +67,25 @@ class Workspace:
         """Return the folder for the state of one run; the state of earlier runs goes."""
         self._state_dir = self.states / run_id
         self._clear_states()
-        if self._state_dir.is_symlink():
-            self._state_dir.unlink()  # an engine may have put it there
+        if not self._state_dir.is_dir() or self._state_dir.is_symlink():
+            remove(self._state_dir)  # an engine may have put something else there
         self._state_dir.mkdir(parents=True, exist_ok=True)
         return self._state_dir
 
     def kept(self) -> tuple[int, int]:
         """Return bytes and number of the files in the state_dir: none before there is one."""
         return (0, 0) if self._state_dir is None else folder_size(self._state_dir)
+
+    def _renew_states(self) -> None:
+        """Make the folder of states anew, for it has times, modes and attributes, too."""
+        kept = self.root / "kept"
+        remove(kept)
+        kept.mkdir()
+        if self._state_dir is not None:
+            with contextlib.suppress(OSError):  # the engine may have removed it
+                self._state_dir.rename(kept / self._state_dir.name)
+        remove(self.states)
+        kept.rename(self.states)
 
     def _clear_states(self) -> None:
         """Remove all that lies beside the current state_dir."""
@@ -126,7 +141,8 @@ def remove(path: Path) -> None:
     What cannot be removed is left behind.
     """
     if not path.is_dir() or path.is_symlink():
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path.unlink()
         return
     moved = (path / f".{secrets.token_hex(8)}" for _ in itertools.count())
     waiting, emptied = [path], list[Path]()

@@ -238,6 +238,8 @@ class ProcessFaultInjector:
         """Kill every process, and damage the newest file of the state."""
         facts = self.kill_engine(live)
         self._end_damage()
+        # As a restart does: no name of a file may be left where a restart would not find it.
+        live.workspace.begin_life()
         try:
             self._damage = Damage(self.state_dir, damage, self._random)
         except LookupError:

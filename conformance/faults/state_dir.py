@@ -35,6 +35,8 @@ _WORDS: Final = re.compile(
 #: Bytes that "tail" takes, and that "garbage" writes at a time.
 _TAIL: Final = 16
 _PIECE: Final = 1 << 20
+#: Bytes that "garbage" writes at most: a sparse file may have any size, and the disk has not.
+_MOST_GARBAGE: Final = 64 << 20
 
 
 class Fill:
@@ -178,7 +180,8 @@ class Damage:
         self.name, self._kind = shown(str(path.relative_to(folder)), 300), kind
         self._watch: INotify | None = None
         # The engine is dead and had its own file: read-only is no obstacle to a bad disk.
-        mode = stat.S_IMODE(path.stat().st_mode)
+        before = path.stat()
+        mode = stat.S_IMODE(before.st_mode)
         path.chmod(mode | stat.S_IWUSR)
         with path.open("r+b") as file:
             self.size = os.fstat(file.fileno()).st_size
@@ -187,6 +190,8 @@ class Damage:
             path.unlink()
             return
         path.chmod(mode)
+        # A bad disk leaves the times as they are: they are no way to see the damage.
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         self._watch = _watch(path)
 
     def facts(self) -> dict[str, Any]:
@@ -216,7 +221,7 @@ def _damage(file: BinaryIO, size: int, kind: Damaged, chance: random.Random) -> 
         case "bit":
             _invert(file, chance.randrange(size // 8, size - size // 8), 1 << chance.randrange(8))
         case "garbage":
-            for start in range(0, size, _PIECE):
+            for start in range(0, min(size, _MOST_GARBAGE), _PIECE):
                 file.write(chance.randbytes(min(_PIECE, size - start)))
         case "tail":
             file.truncate(max(0, size - _TAIL))

@@ -174,6 +174,7 @@ class EngineUnderTest:
         self._workspace = self._workspace or Workspace()
         if self._loses_power and self.injector.disk is None:
             disk = self.injector.disk = Disk(self._workspace.states)
+            self._workspace.served = True
             self._isolation = replace(self._isolation, disk=disk)
         if resume:
             self._data = self._reach(True)

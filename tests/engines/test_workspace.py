@@ -61,6 +61,45 @@ def test_only_a_state_dir_counts_as_kept(tmp_path, monkeypatch):
         workspace.remove()
 
 
+def test_a_new_life_has_its_state_and_nothing_of_the_folder_around_it(tmp_path, monkeypatch):
+    """Times, modes and attributes of a folder would outlive what lies in it."""
+    workspace = Workspace()
+    try:
+        cut = workspace.state_dir("run") / "cut"
+        cut.write_bytes(b"abc")
+        inode = cut.stat().st_ino
+        (workspace.states / "beside").write_text("x")
+        os.utime(workspace.states, ns=(1, 1))
+        workspace.states.chmod(0o711)
+        before = workspace.states.stat()
+        workspace.begin_life()
+        after = workspace.states.stat()
+        assert after.st_mtime_ns > 1 and after.st_ino != before.st_ino
+        assert after.st_mode != before.st_mode
+        assert [path.name for path in workspace.states.iterdir()] == ["run"]
+        assert cut.read_bytes() == b"abc" and cut.stat().st_ino == inode
+        assert workspace.state_dir("run") == cut.parent and cut.exists()
+    finally:
+        workspace.remove()
+
+
+@pytest.mark.parametrize("what", ["file", "link", "nothing"])
+def test_something_else_in_place_of_the_state_is_replaced(tmp_path, what):
+    workspace = Workspace()
+    try:
+        folder = workspace.state_dir("run")
+        folder.rmdir()
+        if what == "file":
+            folder.write_text("no folder")
+        elif what == "link":
+            folder.symlink_to(tmp_path)
+        workspace.begin_life()
+        assert workspace.state_dir("run") == folder
+        assert folder.is_dir() and not folder.is_symlink()
+    finally:
+        workspace.remove()
+
+
 def test_removing_follows_no_link_and_needs_no_mode(tmp_path):
     mine, top = tmp_path / "mine", tmp_path / "top"
     mine.mkdir()

@@ -227,7 +227,9 @@ def damaged(content, kind, seed=1):
         path = Path(name) / "cut"
         path.write_bytes(content)
         path.chmod(0o400)
+        os.utime(path, ns=(7, 8))
         damage = Damage(Path(name), kind, random.Random(seed))
+        assert not path.exists() or path.stat().st_mtime_ns == 8  # no way to see the damage
         damage.was_read()
         left = path.read_bytes() if path.exists() else None
         facts = {"file": "cut", "size": len(content), "left": len(left or b""), "how": DAMAGE[kind]}
@@ -263,6 +265,16 @@ def test_garbage_covers_a_file_of_several_pieces():
     garbage = damaged(content, "garbage")
     assert len(garbage) == len(content)
     assert len(set(garbage[: 1 << 20])) == 256 and len(set(garbage[1 << 20 :])) > 40
+
+
+def test_garbage_fills_no_disk(tmp_path):
+    """A sparse file may have any size."""
+    with (tmp_path / "cut").open("wb") as file:
+        file.truncate(1 << 40)
+    Damage(tmp_path, "garbage", random.Random(1))
+    facts = (tmp_path / "cut").stat()
+    assert facts.st_size == 1 << 40
+    assert 0 < facts.st_blocks * 512 <= 80 << 20
 
 
 times = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 2)))
