@@ -35,6 +35,7 @@ _WORDS: Final = re.compile(
 #: Bytes that "tail" takes, and that "garbage" writes at a time.
 _TAIL: Final = 16
 _PIECE: Final = 1 << 20
+_HEAD: Final = 512
 #: Bytes that "garbage" writes at most: a sparse file may have any size, and the disk has not.
 _MOST_GARBAGE: Final = 64 << 20
 
@@ -219,7 +220,9 @@ def _damage(file: BinaryIO, size: int, kind: Damaged, chance: random.Random) -> 
             file.truncate(size // 2)
             _invert(file, size // 4, 0xFF)
         case "bit":
-            _invert(file, chance.randrange(size // 8, size - size // 8), 1 << chance.randrange(8))
+            # Half of them in the head, where a format says what follows.
+            room = size if chance.random() < 0.5 else min(size, _HEAD)
+            _invert(file, chance.randrange(room), 1 << chance.randrange(8))
         case "garbage":
             for start in range(0, min(size, _MOST_GARBAGE), _PIECE):
                 file.write(chance.randbytes(min(_PIECE, size - start)))

@@ -201,6 +201,17 @@ def require_values(history: History, kinds: Iterable[str]) -> None:
     require_no(history, values(history), kinds)
 
 
+def require_settled(history: History) -> None:
+    """Every transaction with records was committed or aborted when drain was answered."""
+    for event in history.all(events.Drained):
+        if event.staged_open:
+            raise Fail(
+                Reason.STAGED_AT_DRAIN,
+                "every transaction settled when drain is answered",
+                f"{event.staged_open} with records, neither committed nor aborted",
+            )
+
+
 def require_acknowledged(history: History) -> None:
     """Nothing was open when drain was answered, and nothing came after it."""
     arrivals = outputs(history).arrivals

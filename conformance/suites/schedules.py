@@ -11,6 +11,7 @@ from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.log_server.timed_faults import LinkEffect
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, SEEN, VALUES, whole
 from tickproof.conformance.suites.judge import Unknown
 from tickproof.conformance.suites.promises import forbidden_repeats
@@ -21,6 +22,7 @@ from tickproof.conformance.suites.require import (
     require_fired,
     require_no,
     require_noticeable,
+    require_settled,
 )
 from tickproof.conformance.suites.state_faults import require_effect
 from tickproof.conformance.verdicts import Reason
@@ -60,7 +62,15 @@ def held(history: History, *, may_refuse: bool = False) -> None:
             history.ended.message,
         )
     require_no(history, found, kinds)
+    if all(_only_slows(fired) for fired in history.faults):
+        require_settled(history)  # no life left a transaction behind
     _met(history, require_fired(history, in_flight=False))
+
+
+def _only_slows(fired: FiredFault) -> bool:
+    """Tell whether a fault leaves connections and processes as they are."""
+    effect = fault_of(fired.step)
+    return isinstance(effect, LinkEffect) and (effect.slows or effect.withholds)
 
 
 def _met(history: History, faults: list[FiredFault]) -> None:

@@ -253,11 +253,18 @@ def test_each_kind_of_damage_does_what_it_says(content, seed):
     bit = damaged(content, "bit", seed)
     assert len(bit) == len(content)
     (place,) = differences(bit, content)
-    assert len(content) // 8 <= place < len(content) - len(content) // 8
+    assert 0 <= place < len(content)
     assert (bit[place] ^ content[place]).bit_count() == 1
     garbage = damaged(content, "garbage", seed)
     assert len(garbage) == len(content) and garbage == damaged(content, "garbage", seed)
     assert len(content) < 30 or len(differences(garbage, content)) > len(content) // 2
+
+
+def test_bits_are_flipped_all_over_a_file_and_half_of_them_in_its_head():
+    content = bytes(64_000)
+    places = [differences(damaged(content, "bit", seed), content)[0] for seed in range(200)]
+    assert 60 < sum(place < 512 for place in places) < 140
+    assert max(places) > 60_000 and len({place // 16_000 for place in places}) == 4
 
 
 def test_garbage_covers_a_file_of_several_pieces():

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from tests.judging import judge_of
-from tickproof.conformance.fault_steps import CorruptStep, FaultStep, FillStep, KillEngineStep
+from tickproof.conformance.fault_steps import (
+    CorruptStep,
+    DelayStep,
+    FaultStep,
+    FillStep,
+    KillEngineStep,
+)
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history.event import Event, PartitionState
 from tickproof.conformance.history.events import (
@@ -18,11 +24,12 @@ from tickproof.conformance.history.events import (
     Drained,
     FillOver,
     FiredFault,
+    Link,
     Started,
 )
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.suites.judge import BrokenOff, Judge, Unknown
+from tickproof.conformance.suites.judge import BrokenOff, Fail, Judge, Unknown
 from tickproof.conformance.suites.schedules import held, point_held
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder
@@ -112,9 +119,30 @@ def over(empty: tuple[str, ...] = (), words: str = "") -> FillOver:
 def test_a_schedule_whose_fault_had_no_effect_shows_nothing(
     tmp_path: Path, judge: Judge, step: FaultStep, event: Event | None, reason: str
 ) -> None:
+    history = with_fault(tmp_path, step, event, drained(10 * S))
+    if not reason:
+        return judge(history)
+    with pytest.raises(Unknown, match=reason):
+        judge(history)
+
+
+@pytest.mark.parametrize("judge", [point_held, held])
+def test_late_answers_leave_no_transaction_open(tmp_path: Path, judge: Judge) -> None:
+    """Nothing died that could have left one behind; after a death that is no sign."""
+    late = DelayStep("accepted", target="sink", fraction=0.5, seconds=1.0, lag_s=0.3)
+    over = Link(t_ns=3 * S, do="delay", target="sink", count=3, from_ns=S)
+    judge(with_fault(tmp_path / "0", late, over, drained(10 * S)))
+    with pytest.raises(Fail, match="STAGED_AT_DRAIN"):
+        judge(with_fault(tmp_path / "1", late, over, replace(drained(10 * S), staged_open=1)))
+    died = with_fault(tmp_path / "2", DAMAGE, READ, replace(drained(10 * S), staged_open=1))
+    judge(died)
+
+
+def with_fault(folder: Path, step: FaultStep, event: Event | None, answer: Drained) -> History:
+    """Return a right run of app double with one fault, and what is known of its effect."""
     recipe = {"kind": "numbers", "seed": 1, "records": 100, "partitions": 1}
     run = RunFolder(
-        tmp_path / "run", Scenario("space-1", "double", {}, recipe, faults=(step,)), claims=CLAIMS
+        folder / "run", Scenario("space-1", "double", {}, recipe, faults=(step,)), claims=CLAIMS
     )
     found = run.history().inputs(NUMBER)[0]
     made = np.zeros(100, NUMBER)
@@ -135,11 +163,8 @@ def test_a_schedule_whose_fault_had_no_effect_shows_nothing(
         pids=(1,),
         file="cut-2",
     )
-    run.events(*filter(None, (Started(t_ns=1, pid=1), fault, event, drained(10 * S))))
-    if not reason:
-        return judge(run.history())
-    with pytest.raises(Unknown, match=reason):
-        judge(run.history())
+    run.events(*filter(None, (Started(t_ns=1, pid=1), fault, event, answer)))
+    return run.history()
 
 
 def after_drain(folder: Path, *more: Event) -> History:

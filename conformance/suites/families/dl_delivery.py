@@ -6,7 +6,6 @@ import random
 from dataclasses import replace
 from typing import Final
 
-from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario, SinkBehaviour
 from tickproof.conformance.suites.carriers import ON_TWO, STATE_FIRST
@@ -24,7 +23,6 @@ from tickproof.conformance.suites.families.eo_exactly_once import (
     market_two_links_cut,
 )
 from tickproof.conformance.suites.families.st_state import count, count_some
-from tickproof.conformance.suites.judge import Fail
 from tickproof.conformance.suites.require import (
     require_acknowledged,
     require_completed,
@@ -32,10 +30,10 @@ from tickproof.conformance.suites.require import (
     require_met,
     require_no,
     require_once,
+    require_settled,
 )
 from tickproof.conformance.suites.requirement import OVER_LOG, Family, Needs
 from tickproof.conformance.suites.scenarios import Context, aimed, carried, deaths, market, scenario
-from tickproof.conformance.verdicts import Reason
 
 DL: Final = Family("DL", "Delivery", tier=3)
 
@@ -106,13 +104,7 @@ DL.requirement(
 
 
 def _nothing_staged(history: History) -> None:
-    for event in history.all(events.Drained):
-        if event.staged_open:
-            raise Fail(
-                Reason.STAGED_AT_DRAIN,
-                "every transaction settled when drain is answered",
-                f"{event.staged_open} with records, neither committed nor aborted",
-            )
+    require_settled(history)
     require_completed(history)
 
 
