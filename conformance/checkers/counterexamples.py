@@ -1,4 +1,4 @@
-"""Gathering counterexamples from whole arrays: all counted, the earliest few explained.
+"""Gathering counterexamples from whole arrays: all counted, the earliest few kept.
 
 Checkers work through a run bucket by bucket, so they do not meet counterexamples in the
 order of the log. ``Counterexamples`` keeps the earliest of each kind whatever order they
@@ -20,7 +20,7 @@ from tickproof.conformance.checkers.findings import KEEP, Finding, Findings
 
 @dataclass(frozen=True)
 class Counterexample:
-    """One thing that is wrong, before it is put into words.
+    """One thing that is wrong, before it is made a finding.
 
     at: its position in the output, or its place in the input. row: what the checker knows
     of it, by name.
@@ -62,11 +62,11 @@ class Counterexamples:
         both = [*self.kept.get(kind, ()), *more]
         self.kept[kind] = sorted(both, key=attrgetter("at"))[:KEEP]
 
-    def findings(self, explain: Callable[[Counterexample], Finding]) -> Findings:
-        """Return all as findings; ``explain`` puts each one that was kept into words."""
+    def findings(self, finding: Callable[[Counterexample], Finding]) -> Findings:
+        """Return all as findings; ``finding`` makes one of each that was kept."""
         found = Findings()
         for kind, kept in self.kept.items():
             for i, example in enumerate(kept):
                 rest = self.counts[kind] - len(kept) if i == 0 else 0
-                found.add(explain(example), times=1 + rest)
+                found.add(finding(example), times=1 + rest)
         return found

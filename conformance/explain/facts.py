@@ -115,6 +115,15 @@ class Facts:
         rows = of_partition(self.history.fetches, place.stream, place.partition)
         return rows[(rows["base"] <= place.offset) & (rows["end"] > place.offset)]
 
+    def served(self, writer: int) -> list[tuple[int, int]]:
+        """Return (stream, partition) of the records that outputs of a writer answer."""
+        m = self.matching
+        if m is None:
+            return []
+        index = np.flatnonzero(m.answers >= 0)
+        mine = index[self.log.writer_seq(index)[0] == writer]
+        return partitions_of(m.places(m.answers[mine]))
+
     def told(self, place: Place, near: Aftermath | None) -> str:
         """Return "offset 5 of partition 0, fetched ...": where a record lies, and its journey."""
         where = f"offset {place.offset:,} of partition {place.partition}"

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
-from tickproof.conformance.explain.aftermath import offsets_in, partitions_of
+from tickproof.conformance.explain.aftermath import offsets_in
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.history.events import Abort, Commit, Drained, Refused, Stage
 from tickproof.conformance.history.outputs import UNNUMBERED
@@ -204,9 +202,7 @@ def _given_up(facts: Facts, idle: Step) -> list[str]:
     m = facts.matching
     if m is None or not len(missing := m.missing):
         return []
-    index = np.flatnonzero(m.answers >= 0)
-    writer, _ = facts.log.writer_seq(index)
-    served = partitions_of(m.places(m.answers[index[writer == idle.writer]]))
+    served = facts.served(idle.writer)
     if len(served) != 1:
         return []
     stream, partition = served[0]
