@@ -51,7 +51,8 @@ class MarketParams:
     first is the latest; "limits", 0 or 2**64 - 1, at random. edges: a few quotes are locked,
     crossed, one-sided or of size 0, 1 or the largest, a few orders have such a price or quantity,
     or a client_tag that others have, too, EDGE_SYMBOLS are among the symbols, and the ids of
-    orders begin at 0 and jump past limits of numbers.
+    orders begin at 0 and jump past limits of numbers. falling_ids: after every other of these
+    jumps they fall.
     """
 
     messages: int
@@ -66,6 +67,7 @@ class MarketParams:
     crossed: bool = False
     event_times: EventTimes = "rising"
     edges: bool = False
+    falling_ids: bool = False
 
     def __post_init__(self) -> None:
         ranges = {
@@ -85,7 +87,7 @@ class MarketParams:
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value <= 1:
                 raise ValueError(f"{name}: expected a share 0 to 1, got {value!r}")
-        for name in ("crossed", "edges"):
+        for name in ("crossed", "edges", "falling_ids"):
             if type(getattr(self, name)) is not bool:
                 raise ValueError(f"{name}: expected true or false, got {getattr(self, name)!r}")
         if self.event_times not in EVENT_TIMES:
@@ -113,7 +115,7 @@ class Market:
         self._hot_16 = 65536 if every else round(params.hot_share * 65536)
 
     def _first_order_ids(self) -> tuple[np.uint64, np.ndarray]:
-        """Return after how many orders ids jump, and the id from which on they rise then."""
+        """Return after how many orders ids jump, and the lowest id after each jump."""
         messages = self.params.messages
         if not self.params.edges:
             return np.uint64(messages + 1), np.array([1], np.uint64)
@@ -124,8 +126,13 @@ class Market:
         return np.uint64(each), np.array([*firsts, 2**64 - messages - 1], np.uint64)
 
     def _order_ids(self, number: np.ndarray) -> np.ndarray:
-        jumps = np.minimum(number // self._per_limit, np.uint64(len(self._first_orders) - 1))
-        return self._first_orders[jumps] + (number - jumps * self._per_limit)
+        last = np.uint64(len(self._first_orders) - 1)
+        jumps = np.minimum(number // self._per_limit, last)
+        running = number - jumps * self._per_limit
+        if self.params.falling_ids:
+            falls = (jumps & np.uint64(1) == 1) & (jumps < last)
+            running[falls] = self._per_limit - np.uint64(1) - running[falls]
+        return self._first_orders[jumps] + running
 
     def messages(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
         """Return merged messages [start, stop) as framed MESSAGE records (in ``out`` if given)."""

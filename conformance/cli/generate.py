@@ -111,6 +111,7 @@ _market = _options(
     ),
     click.option("--crossed", is_flag=True, help="Allow crossed quotes."),
     click.option("--edges", is_flag=True, help="Odd symbols, quotes, sizes and ids among them."),
+    click.option("--falling-ids", is_flag=True, help="With --edges: some ids of orders fall."),
     click.option(
         "--event-times",
         type=click.Choice(EVENT_TIMES),
@@ -170,6 +171,7 @@ def market(
         "probe_one_in",
         "crossed",
         "edges",
+        "falling_ids",
         "event_times",
     )
     from tickproof.conformance.report.market import market_notes

@@ -69,6 +69,7 @@ class Input(Table):
     units: bool | None = None
     edges: bool | None = None
     key_shape: KeyShape | None = None
+    falling_ids: bool | None = None
     symbols: Annotated[int, Field(ge=1, le=3_000)] | None = None
     hot_symbols: _Share | None = None
     reject_one_in: _Count | None = None

@@ -236,6 +236,11 @@ def _times(seen: Seen) -> Iterable[str]:
         })  # fmt: skip
 
 
+def _id_orders(seen: Seen) -> Iterable[str]:
+    for ids in (part["order_id"] for part in seen.orders):
+        yield from _there({"rising": ids[1:] > ids[:-1], "falling": ids[1:] < ids[:-1]})
+
+
 def _there(kinds: dict[str, np.ndarray]) -> Iterable[str]:
     return (kind for kind, where in kinds.items() if where.any())
 
@@ -297,6 +302,7 @@ FREEDOMS: Final = (
             lambda seen: _held(seen.quotes, "offer_size", _AMOUNTS)),
     Freedom("ms-order", "order_id", "input", _AMOUNTS.names,
             lambda seen: _held(seen.orders, "order_id", _AMOUNTS)),
+    Freedom("ms-order", "order of order_id", "input", ("rising", "falling"), _id_orders),
     Freedom("ms-order", "qty", "input", _AMOUNTS.names[:5],
             lambda seen: _held(seen.orders, "qty", _AMOUNTS)),
     Freedom("ms-order", "side", "input", ("buy", "sell"), _order_sides),

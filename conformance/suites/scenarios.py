@@ -199,7 +199,7 @@ def market(
             rest["rate"] *= 3
     else:
         base |= {"kind": "market", "records": context.records(records), "reject_one_in": 50}
-        base |= {"event_times": event_times, "edges": True}
+        base |= {"event_times": event_times, "edges": True, "falling_ids": True}
         # With many symbols, some orders after a death meet a quote of long before it.
         base |= {"symbols": 3_000} if rest.get("faults") else {}
         # Probes are rejected by every quote of their symbols: to hide one is never right.

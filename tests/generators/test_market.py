@@ -323,6 +323,23 @@ def test_ids_of_orders_pass_all_limits_whatever_the_seed(seed):
     assert ids[-1] > 2**64 - 4_000
 
 
+@pytest.mark.parametrize("messages", [1_000, 4_000, 4_001])
+def test_some_ids_fall_and_are_the_same_ids_but_for_their_order(messages):
+    def ids(**more):
+        made = Market(params(messages=messages, edges=True, **more)).messages(0, messages)
+        orders = made.view(framed(ORDER))["payload"]
+        return orders["order_id"][orders["kind"] == ORDER_KIND].astype(object)
+
+    rising, falling = ids(), ids(falling_ids=True)
+    assert len(set(falling)) == len(falling)
+    steps = np.diff(falling)
+    assert (steps > 0).any() and (steps < 0).sum() > len(rising) // 5
+    assert falling[0] == 0 and falling[-1] == rising[-1]
+    whole = Market(params(messages=messages, edges=True, falling_ids=True))
+    parts = [whole.messages(0, 50), whole.messages(50, messages)]
+    assert np.array_equal(np.concatenate(parts), whole.messages(0, messages))
+
+
 def test_edge_symbols_stand_at_the_same_places_however_many_there_are():
     names = tickers(1, 3000, edges=True)
     assert len(set(names)) == 3000
