@@ -52,13 +52,19 @@ _SHOWN: Final = 300
 
 @dataclass(frozen=True)
 class Baseline:
-    """What one output is held to."""
+    """What one output is held to. varies: what runs without faults do not agree on."""
 
     level: Level
     due: Rows
     claims: Claims
     ignore: tuple[str, ...] = ()
     records: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+    varies: str = ""
+
+    @property
+    def by_record(self) -> bool:
+        """Whether each record has a row of its own, so that one that is lost is a row less."""
+        return bool(self.records) and all(len(one) == 1 for one in self.records.values())
 
     def findings(self, run: Run, output: str) -> list[Finding]:
         """Return what is wrong with an output of a run."""
@@ -90,8 +96,9 @@ def unjudged(kind: Kind, baselines: Mapping[str, Baseline]) -> str:
 def unknown(kind: Kind, baselines: Mapping[str, Baseline]) -> str:
     """Say what the comparison is too weak for, "" where it is strong enough."""
     for name, one in baselines.items():
-        if one.level is Level.IDENTITIES and kind is not Kind.LOST:
-            return f"[outputs.{name}]: runs without faults agree on the set of identities alone"
+        if one.level is Level.IDENTITIES and not (kind is Kind.LOST and one.by_record):
+            alone = "runs without faults agree on the set of identities alone"
+            return f"[outputs.{name}]: {alone}: {one.varies}"
         blind = not (one.claims.knows or one.claims.counts or one.claims.ordered)
         if one.level is Level.AT_LEAST and blind:
             return (
@@ -231,7 +238,7 @@ def _of_run(
         for output, one in judged.findings
         if not unjudged(one.kind, {output: baselines[output]})
     ]
-    if claimed:
+    if claimed and not (run.failure and run.poison):  # then that it ends says why
         return _failed(id_, name, judged, claimed, baselines, reproduce)
     if run.failure or run.stalled:
         still = f"the job stood still with input left, until {run.ended}"

@@ -50,6 +50,7 @@ _KILLS: Final = 3
 #: The runs in which the whole job may die.
 DEATHS: Final = ("restart", "commit", "all-at-once")
 #: How long connections are refused, for less and for more than a session, and answers late.
+_PATIENCE_S: Final = 2.5
 REFUSED_S: Final = (4.0, 9.0)
 SLOW_S: Final = 6.0
 #: A message that is no JSON, nor text.
@@ -233,10 +234,15 @@ class Session:
         if job.claims.poison:
             # The kill aims at the write of the dead letter, if the job writes nothing else so.
             alone = job.claims.dead_letter and not calm.moments["append-received"]
-            kill = [Strike("kill", "append-received")] if alone else []
+            # Whoever waits for the write a while, and gives it up, has done so before it dies.
+            kill = [Strike("kill", "append-received", seconds=_PATIENCE_S)] if alone else []
             yield again(judge.POISON, strikes=kill, poisoned=str(self._poison))
-        yield again("restart", strikes=[Strike("restart", whole=True)])
-        yield again("cut", strikes=[Strike("cut")] * 3)
+        at_work = next((one for one in moments if one not in trial.IN_DATABASE), "fetched")
+        restarts = [Strike("restart", whole=True), Strike("restart", at_work, 2, whole=True)]
+        yield again("restart", strikes=restarts)
+        # Some meet an answer that the job waits for.
+        cuts = [Strike("cut"), Strike("cut", at_work, 2), Strike("cut")]
+        yield again("cut", strikes=cuts)
         yield again("refuse", strikes=[Strike("refuse", seconds=each) for each in REFUSED_S])
         yield again("slow", strikes=[Strike("slow", seconds=SLOW_S)])
         if "broker" in job.claims.survives:
@@ -344,7 +350,11 @@ class Session:
         due: Rows = given[0]
         if level is Level.AT_LEAST:
             due = comparison.lower_bound(given, claims)
-        return Baseline(level, due, claims, tuple(table.ignore), self._records_of(name))
+        varies = ""
+        if level is Level.IDENTITIES:
+            varies = _told(comparison.varying(given, claims.levels[0]))
+        records = self._records_of(name)
+        return Baseline(level, due, claims, tuple(table.ignore), records, varies)
 
     def _by_oracle(self, name: str, given: Rows, claims: Claims) -> Baseline:
         table = self._job.outputs[name]

@@ -374,10 +374,11 @@ class Trial:
                 self._note_exits()
             if self._clock.overdue(began, limit_s, "a run is not over", moves=False):
                 self.run.ended = f"its limit of {limit_s:g} s"
-                self.run.stalled = self._quiet_s > self._silence_limit_s()
+                self.run.stalled = self._all_sent() and self._quiet_s > self._silence_limit_s()
                 self.run.unfinished = not self.run.stalled
                 return
-            if now - looked_at > _ASK_S and self._all_sent():
+            # As long as a strike is pending, the rest of the input waits for it.
+            if now - looked_at > _ASK_S and (self._all_sent() or self._pending):
                 looked_at = now
                 ended = self._end(now)
                 ended_at = ended_at or now if ended else 0.0
@@ -765,6 +766,7 @@ class Trial:
             self._kill_broker()
             self._note(strike, "the broker", fetched, under_way)
             return
+        self._over.wait(strike.seconds)
         workers = self._workers()
         who = self._owner(workers, connection) if not strike.whole else ""
         struck = self._processes() if strike.whole else workers.get(who, [])

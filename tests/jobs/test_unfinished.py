@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.jobs.twins import copy
+from tickproof.conformance.engines.isolation import Level as SandboxLevel
 from tickproof.conformance.jobs import judge
-from tickproof.conformance.jobs.comparison import Claims, Level
+from tickproof.conformance.jobs.comparison import Claims, Finding, Kind, Level
 from tickproof.conformance.jobs.judge import Baseline, Judged
+from tickproof.conformance.jobs.records import of_input
 from tickproof.conformance.jobs.session import Session, Settings
-from tickproof.conformance.jobs.trial import Fired, Run
+from tickproof.conformance.jobs.trial import Fired, Plan, Run, Strike, Trial
+from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 CLAIMS = Claims("exactly-once", "exactly-once", ordered=False, knows=True, counts="n")
@@ -86,3 +91,45 @@ def test_after_an_interrupt_what_was_found_stays_found(session: Session) -> None
     assert (lost["JB-LOST"], lost["JB-COMMIT"]) == (Verdict.FAIL, Verdict.FAIL)
     assert (right["JB-LOST"], right["JB-COMMIT"]) == (Verdict.UNKNOWN, Verdict.PASS)
     assert (right["JB-CUT"], right["JB-PAUSE"]) == (Verdict.UNKNOWN, Verdict.NOT_CLAIMED)
+
+
+def test_what_a_set_of_identities_cannot_show_is_unknown(tmp_path: Path) -> None:
+    """Of a table of totals a lost record leaves the row; of a list of orders it takes one away."""
+    job = copy("totals-sql", tmp_path)
+    runs = {"commit": Judged(run_that(n=3), Path("commit"), [])}
+    for records, verdict in (
+        ({"a": ["1", "2"], "b": ["3"]}, Verdict.UNKNOWN),
+        ({}, Verdict.UNKNOWN),
+        ({"a": ["1"], "b": ["3"]}, Verdict.PASS),
+    ):
+        base = replace(
+            BASELINE["totals"], level=Level.IDENTITIES, records=records, varies="cents: 1 and 2"
+        )
+        found = {one.requirement: one for one in judge.outcomes(job, {"totals": base}, runs, "")}
+        assert found["JB-LOST"].verdict is verdict, records
+        assert "cents: 1 and 2" in found["JB-VALUES"].actual
+
+
+def test_a_job_that_ends_at_a_poisoned_record_fails_by_that(tmp_path: Path) -> None:
+    """What it has not given follows from it."""
+    job = copy("totals-poison", tmp_path)
+    run = Run(judge.POISON, {}, [], poison="record 3", failure="the job ends by itself")
+    lost = Finding("a", Kind.LOST, "x", "")
+    runs = {judge.POISON: Judged(run, Path("poison"), [("totals", lost)])}
+    found = {one.requirement: one for one in judge.outcomes(job, BASELINE, runs, "")}
+    assert found["JB-POISON"].actual == "the job ends by itself"
+
+
+def test_a_strike_that_finds_no_moment_is_given_up_and_no_failure(tmp_path: Path) -> None:
+    """Until then the rest of the input waits for it."""
+    job = copy("totals-sql", tmp_path)
+    inputs = {"orders": of_input(job, "orders", 1)}
+    plan = Plan("commit", "settled", [Strike("kill", "joined")], silence_s=1.0)
+    trial: Any = Trial(job, inputs, plan, tmp_path / "run", SandboxLevel.NONE, threading.Event())
+    trial._proxy = SimpleNamespace(traffic=Traffic())
+    trial._started_at = trial._moved_at = trial._fed_from = 1.0
+    trial._moved_at = 2.0
+    trial._clock = SimpleNamespace(fair_s=lambda since: 1_000.0 - since)
+    assert trial._pending and not trial._all_sent()
+    assert trial._end(1_000.0) == ""
+    assert (list(trial._pending), trial.run.missed) == ([], ["kill at joined"])
