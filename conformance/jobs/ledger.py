@@ -30,6 +30,7 @@ from tickproof.conformance.text import shown
 
 KEY: Final = "Idempotency-Key"
 _MOST_BYTES: Final = 1 << 20
+_MOST_DROPPED: Final = 16 << 20
 #: Moments of a request, those first that show most; and what is under way at each.
 UNDER_WAY: Final[Mapping[str, str]] = {
     "appended": "a recorded request whose answer the job has not got",
@@ -198,6 +199,8 @@ class _Handler(BaseHTTPRequestHandler):
             size = ""
         if not size or int(size) > _MOST_BYTES:
             self.close_connection = True  # what follows is its body
+            # A client that still sends would find a reset in place of the answer.
+            self.rfile.read(min(int(size or 0), _MOST_DROPPED))
             self._answer(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE if size else HTTPStatus.LENGTH_REQUIRED
             )
@@ -230,7 +233,8 @@ class _Handler(BaseHTTPRequestHandler):
     do_PUT = do_PATCH = do_POST
 
     def _answer(self, status: HTTPStatus) -> None:
-        time.sleep(self.server.ledger.obstacle.lag())
+        if lag_s := self.server.ledger.obstacle.lag():
+            time.sleep(lag_s)
         content = json.dumps({"status": status.phrase}).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
