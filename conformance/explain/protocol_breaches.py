@@ -86,8 +86,8 @@ def _left_out(row: events.Refused) -> list[str]:
         return []
     writer, sent, due = numbers
     return [
-        f"It numbered the next output of writer {writer} {sent:,}, and the log had {due:,}: "
-        f"{counted(sent - due, 'output')} were missing in between."
+        f"Writer {writer} numbered its next output {sent:,} where {due:,} was due: "
+        f"{counted(sent - due, 'number')} left out."
     ]
 
 

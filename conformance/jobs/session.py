@@ -237,11 +237,11 @@ class Session:
             # Whoever waits for the write a while, and gives it up, has done so before it dies.
             kill = [Strike("kill", "append-received", seconds=_PATIENCE_S)] if alone else []
             yield again(judge.POISON, strikes=kill, poisoned=str(self._poison))
-        at_work = next((one for one in moments if one not in trial.IN_DATABASE), "fetched")
-        restarts = [Strike("restart", whole=True), Strike("restart", at_work, 2, whole=True)]
+        restarts = [Strike("restart", whole=True), Strike("restart", moments[0], 2, whole=True)]
         yield again("restart", strikes=restarts)
-        # Some meet an answer that the job waits for.
-        cuts = [Strike("cut"), Strike("cut", at_work, 2), Strike("cut")]
+        # One meets an answer that the job waits for: what it says is done.
+        answered = next((one for one in ("committed", "appended") if one in moments), moments[0])
+        cuts = [Strike("cut"), Strike("cut", answered, 2), Strike("cut")]
         yield again("cut", strikes=cuts)
         yield again("refuse", strikes=[Strike("refuse", seconds=each) for each in REFUSED_S])
         yield again("slow", strikes=[Strike("slow", seconds=SLOW_S)])

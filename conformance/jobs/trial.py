@@ -752,13 +752,13 @@ class Trial:
 
     def _strike(self, strike: Strike, connection: int, held: Future[bool] | None) -> None:
         try:
-            self._carry_out(strike, connection, held is not None)
+            self._carry_out(strike, connection, held)
         finally:
             self._struck_at = self._moved_at = time.monotonic()
-            if held is not None:
+            if held is not None and not held.done():
                 held.set_result(strike.at.endswith("-received") and strike.do == "kill")
 
-    def _carry_out(self, strike: Strike, connection: int, held: bool) -> None:
+    def _carry_out(self, strike: Strike, connection: int, held: Future[bool] | None) -> None:
         if strike.do == "cut":
             fetched, count = self._fetched(None), self._proxy.reset_all()
             count += sum(one.reset_all() for one in self._beside)
@@ -769,7 +769,8 @@ class Trial:
             self._obstruct(strike)
             return
         if strike.do == "kill-broker":
-            fetched, under_way = self._fetched(None), self._under_way(strike, held, connection)
+            fetched = self._fetched(None)
+            under_way = self._under_way(strike, held is not None, connection)
             self._kill_broker()
             self._note(strike, "the broker", fetched, under_way)
             return
@@ -778,7 +779,7 @@ class Trial:
         who = self._owner(workers, connection) if not strike.whole else ""
         struck = self._processes() if strike.whole else workers.get(who, [])
         fetched = self._fetched([one.pid for one in struck])
-        under_way = self._under_way(strike, held, connection)
+        under_way = self._under_way(strike, held is not None, connection)
         named = "the whole job" if self._job.table.roles else " and ".join(workers)
         what = (named if strike.whole else who) or "no worker"
         if strike.do == "pause":
@@ -791,6 +792,8 @@ class Trial:
         _signal(struck, signal.SIGTERM if strike.do == "restart" else signal.SIGKILL)
         if strike.do == "restart":
             _signal(struck, signal.SIGCONT)
+            if held is not None:
+                held.set_result(False)  # it may end what it has under way
         deadline = time.monotonic() + _TERM_S
         while any(_lives(one) for one in struck) and time.monotonic() < deadline:
             self._over.wait(0.01)

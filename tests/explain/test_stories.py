@@ -332,7 +332,7 @@ def test_outputs_that_were_left_out_are_counted_and_no_cause_is_named(copy_of):
 
     assert text in made.headline
     (why,) = made.why
-    assert "writer 0 20,838, and the log had 8,060: 12,778 outputs were missing" in why
+    assert "Writer 0 numbered its next output 20,838 where 8,060 was due: 12,778 numbers" in why
 
 
 def test_an_unknown_says_in_one_sentence_what_is_missing(copy_of):
