@@ -715,6 +715,7 @@ class Trial:
         with self._lock:
             self._pending.popleft()
         self._strike(strike, 0, None)
+        _signal(self._listed, signal.SIGCONT)  # those that it left alive stood still for it
 
     def _is_moment(self, at: str, now: float) -> bool:
         """Tell whether a transaction is open in a database, or one that was open is over."""
