@@ -51,7 +51,7 @@ def test_a_run_named_inf_stays_a_text():
         ("samples", "10", "samples\n  Input should be a valid integer"),
         ("percentiles", {"p99": -1.0}, "percentiles.p99\n  Input should be greater than or equal"),
         ("trend", "-inf", "trend\n  Input should be a valid number"),
-        ("ended", "done", "expected one of completed"),
+        ("ended", "done", "ended\n  Input should be 'completed', 'engine-failure' or 'kit-error'"),
     ],
 )
 def test_what_is_not_written_so_is_refused(key, value, said):

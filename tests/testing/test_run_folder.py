@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.faults.test_schedule_file import steps
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.fault_steps import FaultStep
 from tickproof.conformance.history.events import (
     EVENTS,
     Deployed,
@@ -97,6 +99,8 @@ def _fits(event) -> bool:
         return False
 
 
+# A step is of one of its kinds.
+st.register_type_strategy(FaultStep, steps())
 _EVENTS = st.one_of([st.builds(kind) for kind in EVENTS.values()]).filter(_fits)
 
 

@@ -270,7 +270,7 @@ def _claimed(context: Context, best: Target, other: Target, step: FaultStep) -> 
     """Return a kill of whom the engine claims to survive, a pause where that is nobody."""
     for target in (best, other):
         if target in context.survives:
-            return replace(step, target=target)
+            return step.instead("kill", target)
     return _all_paused(step)
 
 
