@@ -147,7 +147,7 @@ def _names_job(path: Path) -> bool:
     """
     if path.is_dir():
         return (path / "job.toml").is_file() and not (path / "engine.toml").is_file()
-    if path.name == "job.toml" or path.suffix != ".toml":
+    if path.name in ("job.toml", "engine.toml") or path.suffix != ".toml":
         return path.name == "job.toml"
     with loading():
         from tickproof.conformance import strict_toml

@@ -50,7 +50,6 @@ class Attempt:
     missed: int
     seconds: float
     kind: str = ""
-    no_checkpoint_op: bool = False
 
     @property
     def failed(self) -> bool:
@@ -74,15 +73,13 @@ def attempt(asked: Asked) -> Attempt:
     if causes:
         # A run that broke off fails, whichever requirement would name it in a session.
         outcome = replace(causes[0], requirement=REQUIREMENT)
-    missed = history.missed_faults
     made = Attempt(
         scenario,
         outcome,
         len(history.faults),
-        len(missed),
+        len(history.missed_faults),
         time.monotonic() - began,
         _kind(outcome, history),
-        any("no checkpoint op" in row.why for row in missed),
     )
     if made.failed:
         judging.save(asked.folder, [outcome])

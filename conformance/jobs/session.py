@@ -49,8 +49,9 @@ _FEWEST: Final = 3
 _KILLS: Final = 3
 #: The runs in which the whole job may die.
 DEATHS: Final = ("restart", "commit", "all-at-once")
-#: How long connections are refused, for less and for more than a session, and answers late.
+#: How long a kill at the write of a dead letter waits for whoever gives that write up.
 _PATIENCE_S: Final = 2.5
+#: How long connections are refused, for less and for more than a session, and answers late.
 REFUSED_S: Final = (4.0, 9.0)
 SLOW_S: Final = 6.0
 #: A message that is no JSON, nor text.

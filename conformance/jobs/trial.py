@@ -90,10 +90,10 @@ _OPEN_S: Final = 1.0
 
 @dataclass(frozen=True)
 class Strike:
-    """One fault. at: a moment of the proxy, one of IN_DATABASE, or "". seconds: it lasts so long.
+    """One fault. at: a moment of the proxy, one of IN_DATABASE, or "".
 
     nth: at so manieth such moment. whole: the whole job at once, not the worker at whose moment
-    it is.
+    it is. seconds: it lasts so long, or a kill comes so much after its moment.
     """
 
     do: Literal["kill", "pause", "cut", "refuse", "slow", "restart", "kill-broker"]
@@ -563,8 +563,8 @@ class Trial:
 
     def _note_recovery(self) -> None:
         """Note that the job goes on: it moves, and its new life has been given records."""
-        reads = any(use.fetched for use in self._uses.values() if use.number > self._last_use)
-        if self._dead_since and reads:
+        uses = self._uses.values()
+        if self._dead_since and any(one.fetched for one in uses if one.number > self._last_use):
             self.run.recoveries_s.append(round(self._clock.fair_s(self._dead_since), 3))
             self._dead_since = 0.0
 
@@ -812,17 +812,16 @@ class Trial:
     def _obstruct(self, strike: Strike) -> None:
         """Turn clients away, or have answers wait, for as long as a strike lasts."""
         fetched, servers = self._fetched(None), [self._proxy, *self._beside]
-        count = 0
+        away = strike.do == "refuse"
         for server in servers:
-            away = strike.do == "refuse"
             server.obstacle.set(away=away, lag_s=0.0 if away else LAG_S)
-            count += server.reset_all() if away else 0
+        count = sum(server.reset_all() for server in servers) if away else 0
         self._feed_for(strike.seconds)
         met = sum(server.obstacle.met for server in servers)
         for server in servers:
             server.obstacle.set()
         what = f"{count} connections" if count else "every connection"
-        each = "connections turned away" if strike.do == "refuse" else "answers that were late"
+        each = "connections turned away" if away else "answers that were late"
         self._note(strike, what, fetched, f"{met} {each}" if met else "")
 
     @property
