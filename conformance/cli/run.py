@@ -184,8 +184,6 @@ def _run_jobs(
     seed = secrets.randbelow(2**32) if seed is None else seed
     console.print(Text(f"seed {seed}", style="dim"))
     level = None if given["isolation"] == "auto" else Level(given["isolation"])
-    settings = session.Settings(
-        given["out"], seed, given["profile"], level, parallel or session.AT_ONCE, only
-    )
+    settings = session.Settings(given["out"], seed, given["profile"], level, parallel, only)
     reports = [session.run(job, settings, console, verbose=verbose) for job in loaded]
     return worst_status(report.exit_status for report in reports)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import random
 import shlex
 import threading
@@ -31,7 +32,7 @@ from tickproof.conformance.jobs.requirements import CALM, JB
 from tickproof.conformance.jobs.sinks import Row
 from tickproof.conformance.jobs.trial import Plan, Run, Strike
 from tickproof.conformance.jobs.workers import JobSpec
-from tickproof.conformance.report import document, json_report, junit, terminal
+from tickproof.conformance.report import document, json_report, junit, machine, terminal
 from tickproof.conformance.report.json_report import Interrupted, Report, Selection
 from tickproof.conformance.session import session_reports
 from tickproof.conformance.session.runs_folder import RUNS, runs_folder
@@ -60,8 +61,10 @@ _NO_JSON: Final = b'\xff{"no": JSON'
 _LONGEST_MESSAGE: Final = 1_000_000
 
 
-#: Runs that are played at once.
+#: Runs that are played at once, at least.
 AT_ONCE: Final = 2
+#: Runs that may wait for a client's own time limits: they begin first.
+_LONG: Final = ("cut", "pause", "commit")
 
 
 class Refused(TickproofError):
@@ -76,7 +79,8 @@ class Settings:
     seed: int
     profile: str = "quick"
     level: isolation.Level | None = None
-    at_once: int = AT_ONCE
+    #: Runs that are played at once; None: as many as there is room for.
+    at_once: int | None = None
     only: Sequence[str] = ()
 
     @property
@@ -95,7 +99,7 @@ class Settings:
     def __str__(self) -> str:
         """Return the options that another session needs to be the same."""
         words = [f"--seed {self.seed}"]
-        words += [f"-n {self.at_once}"] * (self.at_once != AT_ONCE)
+        words += [f"-n {self.at_once}"] if self.at_once is not None else []
         words += [f"--isolation {self.level.value}"] if self.level is not None else []
         return " ".join(words + [f"--only {one}" for one in self.only])
 
@@ -132,6 +136,7 @@ class Session:
         protected = self._settings.level != isolation.Level.NONE
         prepare(JobSpec(self._job, {}), self._runs / "prepare.log", protected=protected)
         calm = [self._play(Plan("calm"))]
+        at_once = self._settings.at_once or _room(calm[0].busy)
         silence_s, startup_s = max(calm[0].silence_s, 0.1), calm[0].startup_s
         tells = "" if calm[0].ended.startswith("silence") else calm[0].ended
         alone = bool(calm[0].shared_names)
@@ -154,7 +159,8 @@ class Session:
             names = ", ".join(calm[0].shared_names)
             self._say(f"each run has a broker of its own, because the job has names in it: {names}")
         plans = [plan for plan in self._plans(calm[0], again) if self._settings.plays(plan.name)]
-        runs = self._played(plans)
+        plans.sort(key=lambda plan: plan.name not in _LONG)
+        runs = self._played(plans, at_once)
         judged = {
             name: Judged(run, self._runs / name, self._findings(run, baselines))
             for name, run in runs.items()
@@ -165,10 +171,10 @@ class Session:
             found = [judge.interrupted(one, missing, self.interrupted) for one in found]
         return [self._calm_passed(calm, baselines), *found]
 
-    def _played(self, plans: Sequence[Plan]) -> dict[str, Run]:
+    def _played(self, plans: Sequence[Plan], at_once: int) -> dict[str, Run]:
         """Play runs with faults, and return them by name; after an interrupt those that ended."""
         runs: dict[str, Run] = {}
-        with ThreadPoolExecutor(self._settings.at_once) as pool:
+        with ThreadPoolExecutor(at_once) as pool:
             waiting = {pool.submit(self._play, plan): plan.name for plan in plans}
             try:
                 for one in as_completed(waiting):
@@ -447,6 +453,15 @@ class Session:
 
     def _reproduce(self) -> str:
         return f"tickproof run {shlex.quote(str(self._job.path))} {self._settings}"
+
+
+def _room(busy: float) -> int:
+    """Return how many runs to play at once where a calm one keeps so many processors busy.
+
+    Rounded up: one with faults waits for sessions that end and for restarts.
+    """
+    processors = machine.usable_cpus()
+    return max(AT_ONCE, min(processors + 1, math.ceil(processors / max(busy, 0.1))))
 
 
 def _told(varying: tuple[str, str, str] | None) -> str:

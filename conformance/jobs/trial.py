@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import psutil
+
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.fair_clock import FairClock
@@ -147,6 +149,8 @@ class Run:
     startup_s: float = 0.0
     silence_s: float = 0.0
     seconds: float = 0.0
+    #: Processors that this machine kept busy on the average, with whatever, from the start.
+    busy: float = 0.0
     ended: str = ""
     failure: str = ""
     #: It stood still with input left, though a run without faults says when it is done.
@@ -355,6 +359,7 @@ class Trial:
             self._writer.flush(30)
         self._start(stack)
         self._moved_at = time.monotonic()
+        stack.callback(self._note_busy, time.monotonic(), _busy_s())
         asked_at, looked_at, ended_at = 0.0, 0.0, 0.0
         began, limit_s = time.monotonic(), self._job.table.run_timeout_s
         while True:
@@ -620,6 +625,9 @@ class Trial:
         if complete and complete({name: sink.rows() for name, sink in self._sinks.items()}):
             return "the oracle's complete output"
         return ""
+
+    def _note_busy(self, began: float, busy_s: float) -> None:
+        self.run.busy = (_busy_s() - busy_s) / max(time.monotonic() - began, 0.1)
 
     def _note_exits(self) -> None:
         """Note ends of workers that no fault brought about."""
@@ -900,6 +908,12 @@ def _signal(processes: Sequence[process_table.Proc], number: int) -> None:
 def _lives(one: process_table.Proc) -> bool:
     now = process_table.read(one.pid)
     return now is not None and now.started == one.started and process_table.living(now)
+
+
+def _busy_s() -> float:
+    """Return the seconds that the processors of this machine have been busy."""
+    spent = psutil.cpu_times()
+    return sum(spent) - spent.idle - getattr(spent, "iowait", 0.0)
 
 
 def _watcher(bootstrap: str, group: str) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.jobs.twins import copy
 from tickproof.conformance.engines.isolation import Level
+from tickproof.conformance.jobs import session
 from tickproof.conformance.jobs.requirements import JB
 from tickproof.conformance.jobs.session import Session, Settings
 from tickproof.conformance.jobs.trial import Plan, Run
@@ -33,6 +34,14 @@ def test_another_session_is_the_same_with_what_is_printed() -> None:
     assert str(Settings(Path(), 7)) == "--seed 7"
     once = Settings(Path(), 7, level=Level.NONE, at_once=1, only=["JB-CUT", "JB-LOST"])
     assert str(once) == "--seed 7 -n 1 --isolation none --only JB-CUT --only JB-LOST"
+
+
+@pytest.mark.parametrize(("busy", "runs"), [(0.0, 3), (0.5, 3), (0.9, 3), (1.0, 2), (2.0, 2)])
+def test_a_third_run_is_played_where_one_leaves_room(
+    busy: float, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session.machine, "usable_cpus", lambda: 2)
+    assert session._room(busy) == runs
 
 
 @pytest.mark.parametrize("survives", [["worker", "engine"], ["worker"], ["engine"]])
