@@ -292,6 +292,21 @@ class Reason(enum.StrEnum):
 #: Of an unknown that another run may decide, in which the engine has the machine to itself.
 WORTH_ANOTHER_RUN: frozenset[str] = frozenset((Reason.MACHINE_BUSY, Reason.TIME_LIMIT))
 
+#: Of an unknown that says that a fault met nothing. Another says more, such as one undone.
+MISSED_FAULT: frozenset[str] = frozenset(
+    (
+        Reason.KILL_MISSED,
+        Reason.NOTHING_IN_FLIGHT,
+        Reason.NO_CUT_BEFORE_KILL,
+        Reason.STALL_TOO_SHORT,
+        Reason.NOT_AT_WORK,
+        Reason.NO_RECOVERY_SEEN,
+        Reason.NOTHING_HELD_BACK,
+        Reason.DAMAGE_UNREAD,
+        Reason.NOT_SEEN,
+    )
+)
+
 #: Best to worst: the worst of a report is the verdict of the whole.
 SEVERITY: tuple[Verdict, ...] = (
     Verdict.NOT_CLAIMED,

@@ -14,7 +14,14 @@ from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenarios import Scenarios
 from tickproof.conformance.suites.catalog import CATALOG, JUDGES, seconds
 from tickproof.conformance.suites.requirement import Requirement
-from tickproof.conformance.verdicts import SEVERITY, WORTH_ANOTHER_RUN, Outcome, Reason, Verdict
+from tickproof.conformance.verdicts import (
+    MISSED_FAULT,
+    SEVERITY,
+    WORTH_ANOTHER_RUN,
+    Outcome,
+    Reason,
+    Verdict,
+)
 
 #: In the folder of a session: a tier is finished and does not hold.
 BROKEN_FILE: Final = "broken"
@@ -317,7 +324,7 @@ def combined(found: list[Outcome]) -> Outcome:
         considered = [
             one
             for one in considered
-            if one.verdict is not Verdict.UNKNOWN or one.reason == Reason.INTERRUPTED
+            if one.verdict is not Verdict.UNKNOWN or one.reason not in MISSED_FAULT
         ]
 
     def rank(outcome: Outcome) -> tuple[int, bool]:

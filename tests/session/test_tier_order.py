@@ -132,6 +132,9 @@ def test_a_point_that_was_missed_is_not_covered_and_decides_nothing_beside_other
     assert combined([held, missed]).verdict is Verdict.PASS
     assert combined([held, missed]).evidence == point
     assert combined([missed]).verdict is Verdict.UNKNOWN
+    for reason in (Reason.NOT_HELD, Reason.TIME_LIMIT, Reason.INTERRUPTED):
+        undecided = Outcome("EO-COVERING", Verdict.UNKNOWN, "space-2", reason=reason)
+        assert combined([held, undecided]).reason is reason
     assert combined([held, missed, failed]).verdict is Verdict.FAIL
 
 
