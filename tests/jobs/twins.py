@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tickproof.conformance.jobs import declaration, session
@@ -48,11 +48,15 @@ def copy(
 
 
 def judged(
-    job: declaration.Job, folder: Path, seed: int = 1, say: Callable[[str], None] = print
+    job: declaration.Job,
+    folder: Path,
+    seed: int = 1,
+    say: Callable[[str], None] = print,
+    only: Sequence[str] = (),
 ) -> dict[str, Outcome]:
-    """Return the outcome of each requirement."""
-    runs = folder / "runs"
+    """Return the outcome of each requirement; ``only``: play the runs that these need."""
+    runs = folder / "-".join(("runs", *only))
     runs.mkdir()
-    settings = session.Settings(folder, seed)
+    settings = session.Settings(folder, seed, only=only)
     made = session.Session(job, settings, runs, say)
     return {one.requirement: one for one in made.judge()}
