@@ -21,6 +21,12 @@ REJECTS: dict[str, Cases] = {
     "DL-LATE-BYTES:market-two-links-cut": [LOST, TWICE, GAP, FAILED],
     "EO-HALF-OPEN:count-links-down": EXACT,
     "DL-REFUSED:count-links-down": ONCE,
+    "DL-REFUSED:count-some-refused": [
+        LOST,
+        TWICE,
+        FAILED,
+        (t.edited("drained", staged_open=1), "STAGED_AT_DRAIN"),
+    ],
     "BP-SLOW-LINKS:count-links-slow": EXACT,
     "BP-SILENT-SOURCE:count-links-slow": EXACT,
 }
@@ -62,6 +68,7 @@ UNKNOWNS: dict[str, Cases] = {
     "DL-LATE-BYTES:market-two-links-cut": [*_needs(("late", "sink")), DROPPED],
     "EO-HALF-OPEN:count-links-down": _needs(("half-open", "source"), ("half-open", "sink")),
     "DL-REFUSED:count-links-down": _needs(("refuse", "sink")),
+    "DL-REFUSED:count-some-refused": _needs(("refuse", "sink")),
     "BP-SLOW-LINKS:count-links-slow": _needs(
         ("delay", "source"), ("drip", "sink"), ("throttle", "source"), ("delay", "sink")
     ),

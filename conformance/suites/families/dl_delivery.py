@@ -6,9 +6,11 @@ import random
 from dataclasses import replace
 from typing import Final
 
+from tickproof.conformance.fault_steps import fault_step
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario, SinkBehaviour
-from tickproof.conformance.suites.carriers import ON_TWO, STATE_FIRST
+from tickproof.conformance.suites.carriers import ON_TWO, SOME, STATE_FIRST
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, TWICE, VALUES, values, whole
 from tickproof.conformance.suites.families.eo_exactly_once import (
     count_after_accept,
@@ -288,18 +290,37 @@ DL.requirement(
 )
 
 
+@scenario(SOME)
+def count_some_refused(context: Context, rng: random.Random) -> Scenario:
+    # All of the input is one cut, whose COMMIT is refused until long after the end.
+    seconds = round(rng.uniform(1.5, 2.5), 2)
+    step = fault_step("refuse", "sink", "staged", fraction=0.0, seconds=seconds)
+    if context.transport == "kafka":  # a single transaction met nothing there
+        return deaths(context, replace(step, fraction=0.7))
+    recipe = {"partitions": 1, "tick": 200}
+    return carried(context, 200, recipe=recipe, keyed={"keys": 50}, faults=(step,))
+
+
 def _refused(history: History) -> None:
     require_once(history)
     require_met(history, "refuse", "sink")
 
 
+def _refused_beyond_the_end(history: History) -> None:
+    require_once(history)
+    require_settled(history)
+    # Without a COMMIT the output may all have been taken before the refusal.
+    if history.all(events.Stage):
+        require_met(history, "refuse", "sink")
+
+
 DL.requirement(
     "DL-REFUSED",
     "output that is refused for a time arrives later",
-    """For a time the sink answers output with error 8: all of it arrives later, and once where that
-    is claimed.
+    """For a time the sink answers output with error 8, also beyond the end of the input: all of it
+    arrives later, and once where that is claimed.
     If it fails, a refusal was taken for an acknowledgement, or the engine gave up on it.""",
     clauses="conn-refused log-error-no-effect kafka-connections",
     needs=Needs(state=("at-least-once", "exactly-once"), survives=("connection",)),
-    judges={count_links_down: _refused},
+    judges={count_links_down: _refused, count_some_refused: _refused_beyond_the_end},
 )
