@@ -219,8 +219,8 @@ def _states(facts: Facts, near: Aftermath) -> list[str]:
         place = bad[0].place
         others = f", and likewise in {counted(len(bad) - 1, 'other partition')}" * (len(bad) > 1)
         said = [
-            f"After {facts.name(near)} it read partition {place.partition} on from offset "
-            f"{place.base:,}, with totals that began at nothing{others}: the offset was restored "
+            f"After {facts.name(near)} it resumed partition {place.partition} at offset "
+            f"{place.base:,}, with totals that began at zero{others}: the offset was restored "
             "and the state was not."
         ]
     else:
@@ -253,7 +253,7 @@ def _two_cuts(facts: Facts, near: Aftermath, bad: list[_Went]) -> str:
     what = "went into the totals twice" if ahead else "are in no total"
     others = f" (so too in {counted(len(bad) - 1, 'other partition')})" if len(bad) > 1 else ""
     return (
-        f"After {facts.name(near)} it read partition {place.partition} on from offset "
+        f"After {facts.name(near)} it resumed partition {place.partition} at offset "
         f"{state.base:,} with the totals of offset {edge:,}: offsets {low:,} to {high - 1:,} "
         f"{what}{others}. State and offset come from two different cuts."
     )

@@ -131,7 +131,7 @@ def _surplus_payload(finding: SurplusPayload) -> Words:
 
 @words.register
 def _missing_number(finding: MissingNumber) -> Words:
-    text = f"no state numbered a record {finding.number}, though a higher number came"
+    text = f"no output has number {finding.number}, though one with a higher number came"
     return Words(f"n {finding.number}", "a number above it", text)
 
 

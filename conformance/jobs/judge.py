@@ -43,7 +43,7 @@ BY_KIND: Final = {
 }
 _WORDS: Final = {
     Kind.LOST: (Reason.LOST, "{key}: something is lost"),
-    Kind.TWICE: (Reason.DUPLICATE, "{key}: something is there or was counted twice"),
+    Kind.TWICE: (Reason.DUPLICATE, "{key}: a row is there twice, or a record was counted twice"),
     Kind.VALUE: (Reason.WRONG_TOTAL, "{key}: values differ"),
     Kind.ORDER: (Reason.SKIPPED_ORDER, "{key}: the order differs"),
 }
@@ -128,7 +128,7 @@ def _recovery(job: Job, runs: Mapping[str, Judged], reproduce: str) -> Outcome:
         return Outcome(RECOVERY, Verdict.NOT_CLAIMED, actual="recovery_s is not claimed")
     found = [(max(one.run.recoveries_s), one) for one in runs.values() if one.run.recoveries_s]
     if not found:
-        why = "the job did not go on after a death of all of it, or none was played"
+        why = "no run shows the whole job die and go on"
         return _open(RECOVERY, "faults", Reason.NOT_SEEN, why, runs)
     longest_s, slowest = max(found, key=lambda one: one[0])
     seen = [each for _, one in found for each in one.run.recoveries_s]
@@ -241,7 +241,7 @@ def _of_run(
     if claimed and not (run.failure and run.poison):  # then that it ends says why
         return _failed(id_, name, judged, claimed, baselines, reproduce)
     if run.failure or run.stalled:
-        still = f"the job stood still with input left, until {run.ended}"
+        still = f"the job made no progress with input left to read, until {run.ended}"
         return Outcome(
             id_,
             Verdict.FAIL,
@@ -255,10 +255,10 @@ def _of_run(
             seconds=run.seconds,
         )
     if run.unfinished:
-        why = f"the job was still at work at {run.ended}: expected run_timeout_s to suffice"
+        why = f"the job was still at work at {run.ended}; a longer run_timeout_s lets it end"
         return _open(id_, name, Reason.TIME_LIMIT, why, {name: judged})
     if name == "commit" and not _at_commits(job, run):
-        why = "no kill met a commit: expected the job to commit some times while its input lasts"
+        why = "no kill met a commit; let the job commit several times while its input lasts"
         return _open(id_, name, Reason.NOTHING_IN_FLIGHT, why, {name: judged})
     if not _evidence(run):
         said = "; ".join([*map(str, run.fired), *(f"missed: {one}" for one in run.missed)])
@@ -296,7 +296,7 @@ def not_played(id_: str, job: Job) -> str:
         return "poison is not claimed"
     if id_ in ("JB-ALL", "JB-REBALANCE") and not job.outlives_worker:
         return f"{DOES_NOT_APPLY}: the job has one worker, which JB-COMMIT kills"
-    return f"survives = {list(job.claims.survives)} does not claim it"
+    return f"not claimed by survives = {list(job.claims.survives)}"
 
 
 def _evidence(run: Run) -> bool:
@@ -332,8 +332,8 @@ def _failed(
     # What was done to the job stands under "stimulus".
     brief = [
         *explained(first, baseline),
-        f"{counted(len({one.key for _, one in found}), 'key')} of "
-        f"{len(baseline.due)} differ; compared: {baseline.level.value}",
+        f"{len({one.key for _, one in found})} of {counted(len(baseline.due), 'key')} differ; "
+        f"compared: {baseline.level.value}",
     ]
     story = {
         "headline": [f"{where} {said}"],

@@ -176,8 +176,8 @@ def _expect_types(cells: Recording, other: Recording, fields: Sequence[str]) -> 
     if asked:
         types = ",".join(f"{shown(name, 80)}={kind}" for name, kind in asked.items())
         raise RequestError(
-            f"--types {types}: expected, for cells of {cells.name} are text, unlike those of "
-            f"{other.name}"
+            f"expected --types {types}, for cells of {cells.name} are text, and those of "
+            f"{other.name} are not"
         )
 
 

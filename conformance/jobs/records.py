@@ -225,7 +225,11 @@ def plain(value: Any) -> Any:
 
 def expect_columns(path: Path, names: Sequence[str], types: Iterable[str] = ()) -> None:
     """Raise InvalidFile if a column is there twice, or is declared and not there."""
-    errors = [f"expected one column {shown(name, 80)}" for name in names if names.count(name) > 1]
+    errors = [
+        f"column {shown(name, 80)} is there twice: expected once"
+        for name in names
+        if names.count(name) > 1
+    ]
     listed = shown(", ".join(names), 200)
     errors += [
         f"expected the column {shown(name, 80)} of types; the columns are {listed}"

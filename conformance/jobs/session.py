@@ -295,7 +295,7 @@ class Session:
         rows = []
         for record, value in self._due:
             if missing := [one for one in table.identity if one not in value]:
-                what = f"the oracle, at {record}: expected {', '.join(missing)} of identity"
+                what = f"the oracle, at {record}: expected the field {missing[0]} of identity"
                 raise InvalidFile(self._job.path, [f"{what}; got {shown(str(value), 100)}"])
             rows.append(oracle.row(table, record, value))
         return oracle.last_of_each(rows) if table.kind == "sql" else rows
@@ -472,8 +472,9 @@ def _told(varying: tuple[str, str, str] | None) -> str:
     fields = ""
     with contextlib.suppress(ValueError, AttributeError):
         names = comparison.varying_fields(one, other)
-        fields = f'; with ignore = ["{names[0]}"] that field does not count' if names else ""
-    return f"{shown(key, 100)} was {shown(one, 200)}, and {shown(other, 200)}{fields}"
+        fields = f'; if {names[0]} may vary, set ignore = ["{names[0]}"]' if names else ""
+    both = f"{shown(one, 200)} in one run, {shown(other, 200)} in another"
+    return f"{shown(key, 100)} was {both}{fields}"
 
 
 def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False) -> Report:

@@ -67,7 +67,7 @@ def identity(table: OutputTable, value: dict[str, Any], key: str, where: str) ->
     if not table.identity:
         return key
     if missing := [name for name in table.identity if name not in value]:
-        raise BadOutput(f"{where}: expected {', '.join(missing)} of identity; got {_cut(value)}")
+        raise BadOutput(f"{where}: expected the field {missing[0]} of identity; got {_cut(value)}")
     return canonical([value[name] for name in table.identity])
 
 

@@ -68,7 +68,7 @@ def serve(
             made.callback(server.close)
         except FileExistsError as error:
             raise RequestError(
-                f"--out {out}: expected a new folder; this one is there, and left as it is"
+                f"--out {out}: expected a new folder; this one exists, and is left unchanged"
             ) from error
         except OSError as error:
             raise RequestError(f"--out {out}: {error.strerror}") from error

@@ -104,8 +104,8 @@ def test_offset_without_state(mutant_run):
     history, _, made = failed(mutant_run, "offset-not-state")
     text = " ".join(made.lines)
     found = re.search(
-        r"After the kill it read partition (\d) on from offset ([\d,]+), with totals that began "
-        r"at nothing(?:, and likewise in (\d) other partitions?)?: the offset was restored",
+        r"After the kill it resumed partition (\d) at offset ([\d,]+), with totals that began "
+        r"at zero(?:, and likewise in (\d) other partitions?)?: the offset was restored",
         text,
     )
     assert found, text
@@ -120,7 +120,7 @@ def test_state_without_offset_names_the_stretch_that_counts_twice(mutant_run):
     history, _, made = failed(mutant_run, "state-not-offset")
     text = " ".join(made.lines)
     found = re.search(
-        r"it read partition (\d) on from offset ([\d,]+) with the totals of offset ([\d,]+): "
+        r"it resumed partition (\d) at offset ([\d,]+) with the totals of offset ([\d,]+): "
         r"offsets ([\d,]+) to ([\d,]+) went into the totals twice",
         text,
     )

@@ -263,7 +263,7 @@ def test_declared_columns_of_csv_have_their_type_and_empty_cells_are_null(folder
         ("customer,n,eur,paid\n,1,2,true\n", "record 1: expected a value of the key 'customer'"),
         ("client,n,eur,paid\na,1,2,true\n", "record 1: expected a value of the key 'customer'"),
         ("customer,n,eur\na,1,2\n", "expected the column paid of types"),
-        ("customer,n,n,eur,paid\na,1,1,2,true\n", "expected one column n"),
+        ("customer,n,n,eur,paid\na,1,1,2,true\n", "column n is there twice"),
         ('customer,n,eur,paid\n"a"b,1,2,true\n', "near line 2: expected CSV in UTF-8"),
         ("customer,n,eur,paid\n", "expected records for [inputs.orders]"),
     ],

@@ -146,7 +146,7 @@ def test_neither_links_nor_rows_without_identity_are_output(tmp_path: Path) -> N
         ids(sink(tmp_path), ended=True)
     (tmp_path / "out" / "a.jsonl").unlink()
     (tmp_path / "out" / "b.jsonl").write_text('{"n": 1}\n')
-    with pytest.raises(BadOutput, match=r"b.jsonl, row 1: expected id of identity"):
+    with pytest.raises(BadOutput, match=r"b.jsonl, row 1: expected the field id of identity"):
         ids(sink(tmp_path), ended=True)
 
 

@@ -91,7 +91,7 @@ def test_rows_without_their_identity_are_refused(
     database.commit()
     sink = opened(tmp_path, identity="client")
     try:
-        with pytest.raises(BadOutput, match="expected client of identity"):
+        with pytest.raises(BadOutput, match="expected the field client of identity"):
             sink.rows()
     finally:
         sink.close()
