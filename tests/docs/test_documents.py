@@ -180,6 +180,13 @@ def test_the_architecture_page_says_where_things_are():
         "the check of a total": ("wrong-total",),
         "the recording of output": ("class Recorder",),
         "which process holds a connection": ("class ActivityWatch",),
+        "the words of a failure": ("finding.",),
+        "how many runs are played at once": ("def runs_at_once(",),
+        "the exit status": ("def status_of(",),
+        "what an own job is held to": ("def compared(",),
+        "the open transactions of a Kafka client": ("open_transactions",),
+        "the bounds on what is read from disk": ("MAX_",),
+        "an option of `tickproof run`": ("@options.parallel",),
         "the computation of p99.9": ("def percentiles_us(",),
     }
     for what, texts in said.items():
