@@ -1,7 +1,8 @@
 """Jars that are not in the package: brought on first use, checked, and kept in the user's cache.
 
 ``python -m tickproof.conformance.kafka.jars LIST.toml [LINK]`` prints the folder of the jars, and
-makes the link LINK to it. With ``--fill`` it only writes the hashes of what comes into LIST.toml.
+makes the link LINK to it. With ``--fill`` it only writes the hashes of what comes into LIST.toml;
+``--beside-pyspark`` leaves out the artifacts that the installed PySpark has, in whatever version.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +45,10 @@ _KEPT_LINES: Final = 2000
 _REPOSITORY: Final = ""
 #: What Java says if it does not trust a server.
 _NO_TRUST: Final = ("PKIX path", "trustAnchors")
+
+#: Where the table of hashes begins, in either form.
+_TABLE: Final = re.compile(r"^\s*(?:\[\s*sha256\s*\]|sha256\s*=)", re.MULTILINE)
+_VERSION: Final = re.compile(r"-\d+\.")
 
 _Name = Annotated[str, matching(r"[a-z][a-z0-9-]{0,40}", "lower-case letters, digits and -")]
 _Coordinates = Annotated[str, matching(r"[\w.-]+(:[\w.-]+){2}", "group:artifact:version")]
@@ -102,18 +108,38 @@ def bring(wanted: JarList, say: Callable[[str], None] = lambda _: None) -> Path:
     return folder
 
 
-def fill(path: Path, say: Callable[[str], None] = lambda _: None) -> None:
-    """Write the hashes of what the coordinates of a list bring into its file.
+def fill(
+    path: Path, say: Callable[[str], None] = lambda _: None, *, beside_pyspark: bool = False
+) -> None:
+    """Write the hashes of what the coordinates of a list bring as the end of its file.
 
-    Raises InvalidFile, KafkaUnavailable.
+    ``beside_pyspark``: without the artifacts that PySpark has. Raises InvalidFile,
+    KafkaUnavailable.
     """
     listed = load(path)
+    present = {_artifact(jar.name) for jar in _of_pyspark("*.jar")} if beside_pyspark else set()
     say(f"bringing {', '.join(listed.coordinates)}")
     with tempfile.TemporaryDirectory(prefix="tickproof-") as scratch:
         made = _download(listed, Path(scratch))
-        found = {jar.name: _hash(jar) for jar in sorted(made.glob("*.jar"))}
-    text = tomli_w.dumps(listed.model_copy(update={"sha256": found}).model_dump())
-    path.write_text(text, "utf-8")
+        found = {
+            jar.name: _hash(jar)
+            for jar in sorted(made.glob("*.jar"))
+            if _artifact(jar.name) not in present
+        }
+    above = _TABLE.split(path.read_text("utf-8"), maxsplit=1)[0].rstrip()
+    path.write_text(f"{above}\n\n{tomli_w.dumps({'sha256': found})}", "utf-8")
+
+
+def _artifact(jar: str) -> str:
+    """Return the name of a jar's file without the version."""
+    return _VERSION.split(jar, maxsplit=1)[0]
+
+
+def _of_pyspark(pattern: str) -> list[Path]:
+    """Return jars of the installed PySpark, none without it."""
+    package = importlib.util.find_spec("pyspark")
+    jars = Path(package.origin).with_name("jars") if package and package.origin else None
+    return sorted(jars.glob(pattern)) if jars else []
 
 
 def _is_whole(folder: Path, wanted: JarList) -> bool:
@@ -230,10 +256,7 @@ def _by_ivy(
     artifacts: list[tuple[str, ...]], scratch: Path, options: list[str]
 ) -> list[str] | None:
     """Return the command of the Ivy inside PySpark, with options for Java; None without it."""
-    package = importlib.util.find_spec("pyspark")
-    jars = Path(package.origin).with_name("jars") if package and package.origin else None
-    ivy = sorted(jars.glob("ivy-*.jar")) if jars else []
-    if not ivy:
+    if not (ivy := _of_pyspark("ivy-*.jar")):
         return None
     lines = [
         f"<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(version)} "
@@ -319,11 +342,12 @@ def _say(text: str) -> None:
 @click.option(
     "--fill", "filling", is_flag=True, help="Only write the hashes of what comes into LIST."
 )
-def main(list_: Path, link: Path | None, filling: bool) -> None:
+@click.option("--beside-pyspark", is_flag=True, help="With --fill: not what PySpark has.")
+def main(list_: Path, link: Path | None, filling: bool, beside_pyspark: bool) -> None:
     """Bring the jars of a list; print their folder, and make LINK a link to it."""
     try:
         if filling:
-            fill(list_, _say)
+            fill(list_, _say, beside_pyspark=beside_pyspark)
             return
         folder = bring(load(list_), _say)
         if link is not None:

@@ -207,6 +207,21 @@ def test_hashes_of_what_comes_are_filled_in(cache, tmp_path):
     jars.bring(jars.load(path))
 
 
+@pytest.mark.parametrize("table", ["", "\n[sha256]\n", "\nsha256 = {}\n"])
+def test_filling_keeps_comments_and_leaves_out_what_pyspark_has(cache, tmp_path, table):
+    jar = tmp_path / "pyspark" / "jars" / "two-1.7.jar"
+    jar.parent.mkdir(parents=True)
+    jar.touch()
+    origin = SimpleNamespace(origin=str(tmp_path / "pyspark" / "__init__.py"))
+    jars.importlib.util.find_spec = lambda name: origin
+    path = tmp_path / "list.toml"
+    above = '# for the tests\nname = "sample"  # short\ncoordinates = ["org.sample:one:1.0"]'
+    path.write_text(f"{above}\n{table}")
+    jars.fill(path, beside_pyspark=True)
+    assert path.read_text().startswith(f"{above}\n\n[sha256]\n")
+    assert jars.load(path).sha256.keys() == {"one-1.0.jar", "extra-3.0.jar"}
+
+
 def test_the_brokers_list_is_whole():
     found = jars.load(jars.BROKER)
     assert len(found.sha256) == 46
