@@ -68,24 +68,27 @@ def engines(as_json: bool) -> None:
 def requirements(
     id_: str | None, family: tuple[str, ...], tiers: tuple[int, ...], as_json: bool
 ) -> int:
-    """List the requirements of the registry, or explain one: ID."""
+    """List the requirements of engines, or explain one: ID. Family JB has those of own jobs."""
     with loading():
+        from tickproof.conformance.jobs.requirements import JB
         from tickproof.conformance.suites import registry
 
+    known = {**registry.load(), **JB}
     if id_ is not None:
         options.refuse_given(("family", "tiers"), "expected without ID")
         id_ = id_.upper()
-        registry.require_known(id_, f"ID: no requirement {id_}")
-        _explain(registry.load()[id_], as_json)
+        registry.require_known(id_, f"ID: no requirement {id_}", known)
+        _explain(known[id_], as_json, of_jobs=id_ in JB)
         return EXIT_OK
     families = {name.upper() for name in family}
-    unknown = sorted(families - registry.FAMILIES.keys())
+    names = [*registry.FAMILIES, "JB"]
+    unknown = sorted(families.difference(names))
     if unknown:
-        expected = ", ".join(registry.FAMILIES)
+        expected = ", ".join(names)
         raise click.UsageError(f"--family: expected one of {expected}; got {', '.join(unknown)}")
     chosen = [
         requirement
-        for requirement in registry.load().values()
+        for requirement in (known if families else registry.load()).values()
         if (not families or requirement.family in families)
         and (not tiers or requirement.tier in tiers)
     ]
@@ -104,7 +107,7 @@ def requirements(
     return EXIT_OK
 
 
-def _explain(one: Requirement, as_json: bool) -> None:
+def _explain(one: Requirement, as_json: bool, *, of_jobs: bool) -> None:
     """Print promise, clauses and scenarios of a requirement, and how to play it."""
     from tickproof.conformance.explain import outcomes
     from tickproof.conformance.report import terminal
@@ -123,15 +126,19 @@ def _explain(one: Requirement, as_json: bool) -> None:
     console.print(Text(f"{one.id}  ").append(one.title, style="bold"), soft_wrap=True)
     promise, causes = halves(one.promise)
     hosts = " --hosts 3" if one.needs.hosts else ""
-    for label, value in (
-        ("promise", promise),
-        ("likely", causes),
-        ("family", f"{one.family}: {registry.FAMILIES[one.family]}"),
-        ("tier", f"T{one.tier}: {style.tier_name(one.tier, one.id)}; {one.level}"),
-        ("asked of", str(one.needs)),
-        ("clauses", ", ".join(one.clauses)),
-        *((("scenario", f"{name}: {played}")) for name, played in scenarios.items()),
-    ):
+    fields = [("promise", promise), ("likely", causes)]
+    if not of_jobs:
+        fields += [
+            ("family", f"{one.family}: {registry.FAMILIES[one.family]}"),
+            ("tier", f"T{one.tier}: {style.tier_name(one.tier, one.id)}; {one.level}"),
+            ("asked of", str(one.needs)),
+            ("clauses", ", ".join(one.clauses)),
+            *((("scenario", f"{name}: {played}")) for name, played in scenarios.items()),
+        ]
+    for label, value in fields:
         terminal.field(console, label, value)
+    if of_jobs:
+        terminal.line(console, "play", f"tickproof run job.toml --only {one.id}")
+        return
     terminal.line(console, "play", f"tickproof run ENGINE{hosts} --only {one.id}")
     terminal.line(console, "replay", "tickproof replay RUN, the run folder that a failure names")

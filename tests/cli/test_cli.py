@@ -12,6 +12,7 @@ from click.shell_completion import ShellComplete
 
 from tickproof.conformance.cli import main
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.jobs.requirements import JB
 from tickproof.conformance.report import json_report, machine
 from tickproof.conformance.session import judging
 from tickproof.conformance.session.request import Request
@@ -317,8 +318,16 @@ def test_a_requirement_is_explained(tickproof):
     assert json.loads(out)["scenarios"].keys() == {entry.name for entry in one.judges}
 
 
+def test_requirements_of_own_jobs_are_listed_and_explained(tickproof):
+    _, out, _ = tickproof("requirements", "--family", "jb")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == list(JB)
+    _, out, _ = tickproof("requirements", "jb-cut")
+    assert JB["JB-CUT"].title in " ".join(out.split())
+    assert "tickproof run job.toml --only JB-CUT\n" in out
+
+
 def test_every_requirement_can_be_explained(tickproof):
-    for id_ in registry.load():
+    for id_ in (*registry.load(), *JB):
         assert tickproof("requirements", id_)[0] == 0
 
 
