@@ -135,7 +135,8 @@ class Scenario:
     once. hold: (part of the input, seconds of silence after it). drain_at: ask for drain
     when this part of the input is published, rather than at END. ending: how the engine is
     ended. probes: also ask what an engine may refuse. extra_members: every request has members
-    that no engine knows. fresh: start and stop an engine for it.
+    that no engine knows. checkpoints: ask for so many, one after the other, while input comes.
+    fresh: start and stop an engine for it.
     pace: publish by a schedule fixed in advance, whatever the engine and the faults do.
     point: where it lies in the fault space, dimension -> value; empty where it was not drawn there.
     """
@@ -153,6 +154,7 @@ class Scenario:
     ending: Literal["stop", "stdin-eof"] = "stop"
     probes: bool = False
     extra_members: bool = False
+    checkpoints: int = 0
     fresh: bool = False
     pace: Pace | None = None
     point: dict[str, str] = field(default_factory=dict)

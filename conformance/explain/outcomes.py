@@ -209,6 +209,8 @@ def played(scenario: Scenario, sizes: str = "", kept: Iterable[str] = ()) -> str
     """Return in one line what a scenario plays; ``sizes``: of its input."""
     params = " ".join(f"{k}={v}" for k, v in scenario.params.items())
     parts = [f"{scenario.app} {params}".strip(), sizes, counted(scenario.workers, "worker"), *kept]
+    if scenario.checkpoints:
+        parts.append(counted(scenario.checkpoints, "checkpoint"))
     return "; ".join(filter(None, [*parts, *map(str, faults_of(scenario.faults))]))
 
 

@@ -109,6 +109,8 @@ class FaultController:
         self._emits = self._emits_at_end = False
         #: The connection at whose moment the current step fires, 0 where it is no matter of one.
         self.connection = 0
+        #: Records that may be published, whatever the faults wait for.
+        self.most = log.total
         #: What went wrong in a thread that fired; the runner raises it.
         self.failure: BaseException | None = None
 
@@ -171,7 +173,7 @@ class FaultController:
 
     def limit(self, due: int) -> int:
         """Return how many records may be published when ``due`` are due by the pace."""
-        step, total = self.current, self._log.total
+        step, total, due = self.current, self._log.total, min(due, self.most)
         if self._striking and step is not None and not _is_scale(step):
             # On a slow machine a strike takes long: what comes after it has to find input.
             return min(due, self._log.published)

@@ -18,6 +18,7 @@ from tickproof.conformance.faults import moments
 from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka.completion import Completion
+from tickproof.conformance.runner.checkpoints import Checkpoints
 from tickproof.conformance.runner.live_run import STEP_S, LiveRun
 
 PROGRESS_S: Final = 0.2
@@ -47,6 +48,8 @@ class RunLoop:
         #: The request drain while it is under way, and when it was sent last.
         self._drain: Pending | Completion | None = None
         self._drain_asked = 0.0
+        #: Many of them, None where they are not asked for, or no more.
+        self._checkpoints = Checkpoints(run) if run.scenario.checkpoints else None
         #: When END was published, 0 before.
         self._ended_at = 0.0
         #: When an engine that had died was last seen to have nothing to fetch.
@@ -92,6 +95,8 @@ class RunLoop:
         """Do what is due; True when the run is over."""
         if self._faults.moment in (moments.CHECKPOINTING, moments.CHECKPOINT):
             self._checkpoint_when_quiet()
+        if self._checkpoints and not self._checkpoints.step():
+            self._checkpoints = None
         self._hear_of_scales()
         self._look_before_a_burst()
         self._faults.fire_if_idle(lambda: self._run.publisher.held_back)

@@ -73,6 +73,7 @@ REJECTS: dict[str, Cases] = {
         (t.refused(3), "FETCHED_AGAIN"),
         *NOT_STATE,
     ],
+    "EO-CHECKPOINT-OP:many-checkpoints": [LOST, TWICE, WRONG_TOTAL, FAILED],
     "EO-KEY-ORDER:count-engine-death": [STEP_BACK, FAILED],
     "EO-KEY-ORDER:count-pause": [STEP_BACK, FAILED],
     "EO-NO-RETRACTION:count-after-accept": [CONFLICT, FAILED],
@@ -209,4 +210,5 @@ UNKNOWNS: dict[str, Cases] = {
         MISSED, (t.without_last("drained"), "NO_RECOVERY_SEEN"),
     ],
     "EO-CHECKPOINT-OP:count-checkpoint": [MISSED],
+    "EO-CHECKPOINT-OP:many-checkpoints": [MISSED],
 }  # fmt: skip

@@ -44,6 +44,7 @@ RECORDS, PACED_S = 12_000, 0.4
 STALLED_RECORDS = 60_000
 #: More faults than that find no room in so short an input.
 MOST_FAULTS = 5
+MOST_CHECKPOINTS = 30
 #: Of the runs whose faults are those of a network.
 HOSTS = 3
 #: On a busy machine the moment of a fault may pass in a run as short as these.
@@ -90,6 +91,7 @@ def small(name: str) -> Scenario:
         recipe=recipe,
         rate=drawn.rate and fewer / paced_s,
         faults=faults,
+        checkpoints=min(drawn.checkpoints, MOST_CHECKPOINTS),
         sink=replace(drawn.sink, stall_s=min(drawn.sink.stall_s, 1.5)),
     )
 

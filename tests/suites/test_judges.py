@@ -24,8 +24,10 @@ from tests.suites import (
     tampering,
 )
 from tests.suites.cases import Cases
+from tests.suites.recorded import MOST_CHECKPOINTS
 from tickproof.conformance.explain.outcomes import outcome_of
 from tickproof.conformance.fault_steps import KillEngineStep
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites import families, registry
 from tickproof.conformance.suites.catalog import CATALOG, JUDGES
@@ -202,6 +204,14 @@ def test_engine_without_checkpoint_op_does_not_claim_it(copy_of):
     tampering.added("fault-missed", step=step, why="the engine has no checkpoint op")(folder)
     with pytest.raises(NotClaimed):
         judge_of("EO-CHECKPOINT-OP", "count-checkpoint")(History(folder))
+
+
+def test_an_engine_that_refuses_all_of_many_checkpoints_does_not_claim_them(copy_of):
+    folder = copy_of("many-checkpoints")
+    assert len(History(folder).all(events.Checkpointed)) > MOST_CHECKPOINTS // 2
+    tampering.without("checkpointed")(folder)
+    with pytest.raises(NotClaimed):
+        judge_of("EO-CHECKPOINT-OP", "many-checkpoints")(History(folder))
 
 
 def test_mended_gap_is_no_failure(copy_of):
