@@ -32,6 +32,7 @@ from tickproof.conformance.jobs.requirements import CALM, JB
 from tickproof.conformance.jobs.sinks import Row
 from tickproof.conformance.jobs.trial import Plan, Run, Strike
 from tickproof.conformance.jobs.workers import JobSpec
+from tickproof.conformance.kafka import software
 from tickproof.conformance.report import document, json_report, junit, machine, terminal
 from tickproof.conformance.report.json_report import Interrupted, Report, Selection
 from tickproof.conformance.session import session_reports
@@ -512,7 +513,9 @@ def _report(
     runs: Path,
 ) -> Report:
     report = json_report.build(
-        engine=document.engine_facts(job.name, "-", "-", job.path),
+        engine=document.engine_facts(
+            job.name, "", "", job.path, over=str(software.installed() or "")
+        ),
         outcomes=outcomes,
         selected=settings.selected,
         folder=folder,

@@ -37,13 +37,24 @@ class Kit(Model):
 
 
 class Engine(Model):
-    """The engine under test, as its engine.toml names it."""
+    """The engine under test, as its engine.toml names it; a job has no version nor language."""
 
     name: str
     version: str
     language: str
     toml: str = Field(description="path relative to the working folder, or the file name only")
     asked: str = Field(default="", description="as the command named it, if not by a whole path")
+    over: str = Field(default="", description="versions of Kafka, Java and the kit's client")
+
+    @property
+    def title(self) -> str:
+        """Name and version."""
+        return f"{self.name} {self.version}".strip()
+
+    @property
+    def facts(self) -> str:
+        """Name, version, language and file."""
+        return ", ".join(filter(None, (self.title, self.language, self.toml)))
 
 
 class Host(Model):
@@ -117,7 +128,9 @@ def this_host() -> Host:
     )
 
 
-def engine_facts(name: str, version: str, language: str, toml: Path, asked: str = "") -> Engine:
+def engine_facts(
+    name: str, version: str, language: str, toml: Path, asked: str = "", over: str = ""
+) -> Engine:
     """Return the engine part of a document; a path outside the working folder is cut."""
     path = toml.resolve()
     here = Path.cwd()
@@ -128,6 +141,7 @@ def engine_facts(name: str, version: str, language: str, toml: Path, asked: str 
         language=bounded(language),
         toml=shown,
         asked="" if Path(asked).is_absolute() else bounded(asked),
+        over=bounded(over),
     )
 
 

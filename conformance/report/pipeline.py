@@ -29,8 +29,7 @@ def summary(report: Report) -> str:
     """Return a session as Markdown: verdict, tiers, what did not hold, what was not judged."""
     engine = report.engine
     lines = [
-        f"## {mark(report.conclusion.look)} {escaped(f'{engine.name} {engine.version}', 120)}: "
-        f"{report.conclusion.word}",
+        f"## {mark(report.conclusion.look)} {escaped(engine.title, 120)}: {report.conclusion.word}",
         "",
         f"{page.sentence(report)} {judged.share(report.requirements)}; "
         f"exit status {report.exit_status}; profile {report.profile}, seed {report.seed}.",

@@ -137,7 +137,7 @@ def comparison(console: Console, reports: Sequence[Report]) -> None:
 
 def _heading(console: Console, report: Report) -> None:
     engine = report.engine
-    title = Text(shown(f"{engine.name} {engine.version}", 60), style="bold")
+    title = Text(shown(engine.title, 60), style="bold")
     title.append(f"  profile {report.profile}, seed {report.seed}", style="dim")
     title.append(f", isolation {report.isolation}", style="dim")
     console.print(title)

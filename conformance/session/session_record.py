@@ -59,7 +59,9 @@ class SessionRecord(BaseModel):
     ) -> Self:
         """Return the record of a session that begins now."""
         return cls(
-            engine=engine_facts(spec.name, spec.version, spec.language, spec.path, request.engine),
+            engine=engine_facts(
+                spec.name, spec.version, spec.language, spec.path, request.engine, _over(spec)
+            ),
             request=request,
             expected=sorted(expected),
             not_asked=_not_asked(spec, request),
@@ -122,6 +124,14 @@ def _within(session: Path, run: str) -> str:
     """Return the path of a run of a session; "" for one that lies elsewhere."""
     path = PurePosixPath(run)
     return str(session / path) if run and not path.is_absolute() and ".." not in path.parts else ""
+
+
+def _over(spec: EngineSpec) -> str:
+    if spec.kafka is None:
+        return ""
+    from tickproof.conformance.kafka import software  # most engines need none of it
+
+    return str(software.installed() or "")
 
 
 def _not_asked(spec: EngineSpec, request: Request) -> list[str]:

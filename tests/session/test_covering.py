@@ -17,7 +17,7 @@ from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tier_order import TierOrder
 from tickproof.conformance.suites import space
 from tickproof.conformance.suites.schedules import COVERING
-from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 ENGINE = fixtures() / "engines" / "miniature" / "engine.toml"
 REQUEST = Request(profile="full", tiers=(3,), only=(COVERING,))
@@ -29,7 +29,8 @@ def offered():
 
 
 def of(name: str, point: Point, verdict: Verdict = Verdict.PASS) -> Outcome:
-    return Outcome(COVERING, verdict, name, evidence={"points": [point.to_json()]})
+    reason = Reason.KILL_MISSED if verdict is Verdict.UNKNOWN else ""
+    return Outcome(COVERING, verdict, name, reason=reason, evidence={"points": [point.to_json()]})
 
 
 @pytest.mark.parametrize("rounds_missed", [0, 1, 2, 99])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,9 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.errors import HistoryError, KafkaUnavailable
-from tickproof.conformance.kafka import jars
-from tickproof.conformance.kafka.cluster import client_library
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.kafka import software
 from tickproof.conformance.performance.survey import collection, markdown, promises
 from tickproof.conformance.performance.survey.collection import Judged
 from tickproof.conformance.performance.survey.result import Software, Survey
@@ -95,13 +93,6 @@ def _report(folder: Path, began: datetime) -> Report | None:
 
 
 def _software(specs: Sequence[EngineSpec]) -> Software:
-    if all(spec.kafka is None for spec in specs):
-        return Software()
-    try:
-        library = client_library()
-        package = importlib.metadata.version("confluent-kafka")
-        client = f"confluent-kafka {package}, librdkafka {library.libversion()[0]}"
-        broker = jars.load(jars.BROKER).coordinates[0].rpartition(":")[2]
-        return Software(java=jars.find_java().version, broker=broker, client=client)
-    except KafkaUnavailable:
-        return Software()
+    over_kafka = any(spec.kafka is not None for spec in specs)
+    found = software.installed() if over_kafka else None
+    return Software(**found._asdict()) if found else Software()
