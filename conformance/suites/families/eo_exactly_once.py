@@ -939,25 +939,26 @@ def _drain_waits_for_a_disk(history: History) -> None:
     if not any(event.t_ns < over_ns for event in history.all(events.DrainAsked)):
         raise Unknown(Reason.KILL_MISSED, "drain asked for before the disk had room", "it was not")
     ended = over_ns > _all_reached_ns(history, history.fetches)
-    # An engine that works in batches fetches nothing before the cut of the last one.
+    # An engine that waits for its cut has fetched what it may hold, and nothing for a time.
     ended |= over_ns > _all_reached_ns(history, history.publishes) and not _went_on(
         history, full, over_ns
     )
     if not (fell(history, full) or ended):
         raise Unknown(
             Reason.KILL_MISSED,
-            "a disk that was full as the last record was fetched, or an engine "
-            "that fetches no more while it is",
-            "it had room again before, and more was fetched",
+            "a disk that is full as the last record is fetched, or an engine that fetches "
+            "nothing in the second half of that time",
+            "it fetched until the disk had room again, and the last record only after that",
         )
     require_held_back(history, full, over[0])
 
 
 def _went_on(history: History, full: FiredFault, over_ns: int) -> bool:
-    """Tell whether records that came while the disk was full were fetched while it was."""
+    """Tell whether what came since was fetched in the second half of a time of a full disk."""
+    middle_ns = (full.t_ns + over_ns) // 2
     for one in full.partitions:
         rows = of_partition(history.fetches, one.stream, one.partition)
-        meanwhile = rows[(rows["t_ns"] > full.t_ns) & (rows["t_ns"] < over_ns)]
+        meanwhile = rows[(rows["t_ns"] > middle_ns) & (rows["t_ns"] < over_ns)]
         if (meanwhile["end"] > one.published).any():
             return True
     return False
