@@ -34,6 +34,8 @@ from tickproof.conformance.log_server.recorder import Recorder
 MARGIN_S: Final = 0.25
 #: How long a fault waits for the engine to release something since it recovered.
 CUT_WAIT_S: Final = 1.0
+#: How often a step whose target is gone for the moment looks for it.
+_LOOK_S: Final = 0.002
 #: So often new records come to a step that waits for cuts, though nothing is left to cut.
 GRANT_S: Final = 0.02
 
@@ -332,7 +334,18 @@ class FaultController:
         """Fire the steps that wait for a scale under way: it may be over soon."""
         while (step := self.current) is not None and moment_of(step) is moments.SCALING:
             threading.Event().wait(step.delay_s)
+            self._await_target(step)
             if self.fire_now(moments.SCALING) is None:
+                return
+
+    def _await_target(self, step: FaultStep) -> None:
+        """Wait while a scale leaves nobody to strike: workers may start anew, and connect again."""
+        while self._run.scaling and self.current is step:
+            try:
+                self._run.aim(fault_of(step))
+            except LookupError:
+                threading.Event().wait(_LOOK_S)
+            else:
                 return
 
     def _reached(self, step: FaultStep) -> bool:
