@@ -59,10 +59,11 @@ class Edit(Table):
 
 
 class _Copy(Table):
-    """A copy of ``engine`` with its edits."""
+    """A copy of ``engine`` with its edits; variant: a sound one whose edits come first."""
 
     id: _Id
     engine: Original = "miniature"
+    variant: _Id | None = None
     edit: Annotated[list[Edit], Field(min_length=1)]
 
 
@@ -150,12 +151,11 @@ def make(copy: Copy, fixtures: Path, folder: Path) -> Path:
     fit the engine.
     """
     copy_engine(fixtures / "engines" / copy.engine, folder)
-    kind = MUTANT if isinstance(copy, Mutant) else VARIANT
     name = f'name = "{copy.engine}'
     named = Edit(file=FILE_NAME, old=f'{name}"', new=f'{name}+{copy.id}"')
-    for number, edit in enumerate([named, *copy.edit]):
-        if wrong := _apply(edit, folder, copy.engine):
-            raise InvalidFile(Path(f"{kind}:{copy.id}"), [f"[[edit]] {number}: {wrong}"])
+    if copy.variant:
+        _edit(find(f"{VARIANT}:{copy.variant}", fixtures), folder)
+    _edit(copy, folder, named)
     return folder / FILE_NAME
 
 
@@ -173,6 +173,14 @@ def copy_engine(engine: Path, folder: Path) -> None:
         library = folder / _LIBRARY
         shutil.copytree(resources.reference(), library, ignore=ignored)
         (library.parent / "__init__.py").touch()
+
+
+def _edit(copy: Copy, folder: Path, *first: Edit) -> None:
+    """Make the edits of a copy, some others first; raises InvalidFile for one that does not fit."""
+    kind = MUTANT if isinstance(copy, Mutant) else VARIANT
+    for number, edit in enumerate([*first, *copy.edit], 1 - len(first)):
+        if wrong := _apply(edit, folder, copy.engine):
+            raise InvalidFile(Path(f"{kind}:{copy.id}"), [f"[[edit]] {number}: {wrong}"])
 
 
 def _apply(edit: Edit, folder: Path, engine: str) -> str | None:

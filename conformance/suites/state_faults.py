@@ -14,8 +14,8 @@ from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.suites.judge import Unknown
-from tickproof.conformance.verdicts import Reason
+from tickproof.conformance.suites.judge import NotClaimed, Unknown
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, Reason
 
 #: A RELEASE that stays away for this many of its longest usual gaps is held back.
 _QUIET_GAPS: Final = 2
@@ -46,10 +46,28 @@ def _require_read(fault: FiredFault, damage: events.DamageOver | None) -> None:
         )
 
 
+def require_files(history: History) -> None:
+    """Raise NotClaimed for an engine over Kafka that keeps nothing in files."""
+    kept = history.record.kept
+    if history.claims.over_kafka and kept is not None and not kept.files:
+        raise NotClaimed(f"{DOES_NOT_APPLY}: about files of the state; the engine keeps none")
+
+
 def require_held_back(history: History, full: FiredFault, over: events.FillOver) -> None:
-    """Expect a sign that the engine tried to write while the disk was full, or raise Unknown."""
+    """Expect a sign that the engine tried to write while the disk was full, or raise Unknown.
+
+    Over Kafka a cut may be on the broker: who commits on needs no disk, which is NotClaimed.
+    """
     signs = over.empty or over.words or fell(history, full)
     if not (signs or held_back(history, full, over.to_ns)):
+        released_ns = history.releases["t_ns"].astype(np.int64)
+        half_ns = (over.from_ns + over.to_ns) // 2  # what it had asked for before is over
+        if (
+            history.claims.over_kafka
+            and ((released_ns > half_ns) & (released_ns < over.to_ns)).any()
+        ):
+            about = "about a cut on the disk; the engine committed on while it was full"
+            raise NotClaimed(f"{DOES_NOT_APPLY}: {about}")
         raise Unknown(
             Reason.NOTHING_HELD_BACK,
             "a sign that something could not be written: no RELEASE for "

@@ -61,7 +61,7 @@ def test_a_copy_has_the_edits_and_a_name_of_its_own(house: Path) -> None:
         (
             'shows = "lost"',
             'show = "lost"',
-            "show: unknown key; expected one of id, engine, defect, ",
+            "show: unknown key; expected one of id, engine, variant, defect, ",
         ),
         (
             'file = "engine.py"',
@@ -97,6 +97,20 @@ def test_an_edit_that_does_not_fit_is_named(house: Path, old: str, new: str, sai
     with pytest.raises(InvalidFile) as error:
         mutants.make(mutants.find("mutant:some-mutant", house), house, house / "copy")
     assert said in str(error.value)
+
+
+def test_the_edits_of_a_variant_come_first(house: Path) -> None:
+    (house / "sound_variants").mkdir()
+    (house / "sound_variants" / "other.toml").write_text(
+        'id = "other"\ndifference = "Twice."\n\n'
+        '[[edit]]\nfile = "engine.py"\nold = "a = 1"\nnew = "a = 1\\nb = a"\n'
+    )
+    write(house, 'id = "some-mutant"\n', 'id = "some-mutant"\nvariant = "other"\n')
+    engine = mutants.make(mutants.find("mutant:some-mutant", house), house, house / "copy")
+    assert (engine.parent / "engine.py").read_text() == "a = 2\nb = a\n"
+    write(house, 'id = "some-mutant"\n', 'id = "some-mutant"\nvariant = "others"\n')
+    with pytest.raises(InvalidFile, match="variant:others: no such variant; expected one of other"):
+        mutants.make(mutants.find("mutant:some-mutant", house), house, house / "copy")
 
 
 def test_an_old_text_that_stands_twice_is_refused(house: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,18 @@ import pytest
 
 from tests.judging import judge_of
 from tickproof.conformance.fault_steps import (
+    CorruptStep,
     ErrorStep,
     FaultStep,
+    FillStep,
     KillEngineStep,
     KillStep,
     PauseStep,
 )
 from tickproof.conformance.history.events import (
+    DamageOver,
     Drained,
+    FillOver,
     KafkaNames,
     KafkaTransactions,
     Link,
@@ -36,6 +41,8 @@ judge_downtime = judge_of("KA-DOWNTIME", "kafka-long-downtime")
 judge_behind = judge_of("KA-OPEN-TRANSACTION", "kafka-commits-behind")
 judge_errors = judge_of("KA-ERRORS", "kafka-errors")
 judge_lost_session = judge_of("KA-LOST-SESSION", "kafka-partition-returns")
+judge_full = judge_of("EO-FULL-DISK", "count-full-disk")
+judge_damage = judge_of("EO-DAMAGED-CHECKPOINT", "count-damaged-checkpoint")
 judge = judge_of("KA-NOT-HELD-UP", "kafka-worker-in-transaction")
 RECORDS = 100
 SECOND = 1_000_000_000
@@ -384,3 +391,59 @@ def test_partitions_that_nobody_else_read_show_no_lost_session(tmp_path: Path, l
         judge_lost_session(paused(tmp_path / "run", later))
     with pytest.raises(NotClaimed, match="names no session"):
         judge_lost_session(paused(tmp_path / "none", later, session_s=0.0))
+
+
+CLAIMS = {**LEAST_CLAIMS, "state": "exactly-once", "survives": ["engine"], "transport": "kafka"}
+
+
+def full_disk(folder: Path, *, files: int = 1, words: str = "", committed_s: float = 0.5):
+    """Make a run that is exact: the disk is full from 1 s to 3 s, and the engine dies at 2 s."""
+    full, death = FillStep("fetched", seconds=2.0), KillEngineStep("fetched")
+    run = exact_run(folder, "count-full-disk", full, death, t_ns=4 * SECOND)
+    run.facts(claims=CLAIMS, kept={"bytes": 9 * files, "files": files})
+    run.tables(
+        fetches=[(SECOND // 4, 0, 0, 0, RECORDS)], releases=[(int(committed_s * SECOND), 0, 0, 1)]
+    )
+    over = FillOver(t_ns=3 * SECOND, from_ns=SECOND, to_ns=3 * SECOND, empty=(), words=words)
+    run.events(fired(full, 7), fired(death, 7, at_s=2), over)
+    return run.history()
+
+
+def test_a_full_disk_counts_only_for_what_an_engine_writes_to_it(tmp_path: Path) -> None:
+    judge_full(full_disk(tmp_path / "refused", words="File too large"))
+    with pytest.raises(NotClaimed, match="the engine keeps none"):
+        judge_full(full_disk(tmp_path / "no-files", files=0))
+    with pytest.raises(NotClaimed, match="committed on while it was full"):
+        judge_full(full_disk(tmp_path / "in-topics", committed_s=2.5))
+    with pytest.raises(Unknown, match="NOTHING_HELD_BACK"):
+        judge_full(full_disk(tmp_path / "silent"))
+
+
+def damaged(folder: Path, *, files: int = 1, read: bool = True, said: str = ""):
+    """Make a run that is exact, with damage to a file; said: it comes no further, with words."""
+    step = CorruptStep("fetched", damage="half")
+    run = exact_run(folder, "count-damaged-checkpoint", step, t_ns=4 * SECOND)
+    run.facts(claims=CLAIMS, kept={"bytes": 9 * files, "files": files})
+    if said:
+        ended = {"how": "engine-failure", "code": "NO_RECOVERY", "message": "no FETCH"}
+        run.facts(ended=ended)
+        (folder / "stderr.log").write_text(f"{said}\n")
+    run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
+    fault = replace(fired(step, 7), file="partition-0")
+    run.events(fault, DamageOver(t_ns=5 * SECOND, file="partition-0", read=read))
+    return run.history()
+
+
+def test_damage_counts_only_if_a_recovery_reads_the_file(tmp_path: Path) -> None:
+    judge_damage(damaged(tmp_path / "read"))
+    with pytest.raises(NotClaimed, match="partition-0 was not"):
+        judge_damage(damaged(tmp_path / "unread", read=False))
+    with pytest.raises(NotClaimed, match="the engine keeps none"):
+        judge_damage(damaged(tmp_path / "no-files", files=0))
+
+
+def test_workers_that_end_by_themselves_after_damage_refuse_it(tmp_path: Path) -> None:
+    judge_damage(damaged(tmp_path / "ended", said="supervisor: worker 1 ended with 1"))
+    for number, said in enumerate(("supervisor: worker 1 ended with -9", "worker ends")):
+        with pytest.raises(Fail, match="no FETCH"):
+            judge_damage(damaged(tmp_path / str(number), said=said))

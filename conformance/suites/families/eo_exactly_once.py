@@ -27,6 +27,7 @@ from tickproof.conformance.fault_steps import (
     Target,
     fault_step,
 )
+from tickproof.conformance.faults.fill import Fill
 from tickproof.conformance.faults.kinds import fault_of, within
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
@@ -85,8 +86,13 @@ from tickproof.conformance.suites.scenarios import (
 )
 from tickproof.conformance.suites.schedules import held, point_held
 from tickproof.conformance.suites.space import space_1
-from tickproof.conformance.suites.state_faults import fell, held_back, require_held_back
-from tickproof.conformance.verdicts import Reason
+from tickproof.conformance.suites.state_faults import (
+    fell,
+    held_back,
+    require_files,
+    require_held_back,
+)
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, Reason
 from tickproof.generators.choices import EVENT_TIMES, EventTimes
 
 EO: Final = Family("EO", "Exactly-once under faults", tier=3)
@@ -912,6 +918,8 @@ def count_full_disk(context: Context, rng: random.Random) -> Scenario:
     # An engine that goes on without cuts has more than 16,384 outputs of a partition to repeat.
     death = kill(rng, "engine", full.fraction, full.fraction)
     death = replace(death, delay_s=1.0, burst=context.records(30_000))
+    if context.transport == "kafka":
+        return _room_again(context, rng, full, death)
     return carried(
         context,
         context.records(150_000),
@@ -921,11 +929,29 @@ def count_full_disk(context: Context, rng: random.Random) -> Scenario:
     )
 
 
+def _room_again(context: Context, rng: random.Random, *later: FaultStep) -> Scenario:
+    """Return a run that also dies long after a disk was full, of what was written since then.
+
+    State that lies in topics, too, is read anew only after a death.
+    """
+    full, death = (replace(step, fraction=step.fraction + 0.25) for step in later)
+    first = FillStep("fetched", fraction=round(rng.uniform(0.1, 0.15), 4), seconds=1.0, cut=True)
+    return carried(
+        context,
+        context.records(150_000),
+        rate=30_000,
+        faults=(first, kill(rng, "engine", 0.42, 0.47), full, death),
+        # So many that those that changed while it was full are not all changed again.
+        keyed={"hot_share": 0.0, "keys": 16_000},
+    )
+
+
 def _drain_waits_for_a_disk(history: History) -> None:
     drained = history.all(events.Drained)
     if drained:
         not_fetched_below(history, drained[0], "drain was answered")
     require_no(history, whole(history), (*VALUES, *LOSS, *forbidden_repeats(history)))
+    require_files(history)
     full = require_fired(history, 2, in_flight=False)[0]
     in_flight = apps.of(history).in_flight(full)
     over = history.all(events.FillOver)
@@ -979,13 +1005,15 @@ def _exact_over_a_full_disk(history: History) -> None:
     for event in history.all(events.Refused, code=int(Code.RELEASED)):
         raise Fail(Reason.RELEASED, "no RELEASE of what no cut on the disk covers", event.text)
     require_exact(history)
-    full = require_fired(history, 1)[0]
-    over = history.all(events.FillOver)
-    if not over:
+    require_files(history)
+    faults = require_fired(history, 1)
+    full = [one for one in faults if isinstance(fault_of(one.step), Fill)][-1]
+    over = next((one for one in history.all(events.FillOver) if one.to_ns > full.t_ns), None)
+    if over is None:
         raise Unknown(Reason.KILL_MISSED, "a disk that is full for a time", "its end was not noted")
-    require_held_back(history, full, over[0])
-    died = fell(history, full) or any(f.t_ns < over[0].to_ns for f in history.faults[1:])
-    if not (died or held_back(history, full, over[0].to_ns)):
+    require_held_back(history, full, over)
+    died = fell(history, full) or any(full.t_ns < f.t_ns < over.to_ns for f in faults)
+    if not (died or held_back(history, full, over.to_ns)):
         raise Unknown(
             Reason.KILL_MISSED,
             "a death while the disk was full, as RELEASE went on",
@@ -1000,8 +1028,8 @@ EO.requirement(
     committed nothing without a cut, and in the end all is right. It may wait, or end with a word
     and a status other than 0.
     If it fails, an error of a write was taken for success, or left half of a cut behind.""",
-    clauses="proc-full-disk eut-durable-covers log-release eut-one-cut",
-    needs=Needs(state=("exactly-once",), survives=("engine",), transport=("log",)),
+    clauses="proc-full-disk eut-durable-covers log-release eut-one-cut kafka-state",
+    needs=Needs(state=("exactly-once",), survives=("engine",)),
     judges={
         count_full_disk_at_the_end: _drain_waits_for_a_disk,
         count_full_disk: _exact_over_a_full_disk,
@@ -1066,6 +1094,7 @@ def _right_or_refused(history: History) -> None:
     else:
         whole_run = history.ended.completed
         require_no(history, whole(history), (*kinds, *LOSS) if whole_run else kinds)
+    require_files(history)
     fault = require_fired(history)[0]
     was_read = any(event.read for event in history.all(events.DamageOver))
     file = fault.file or None
@@ -1073,6 +1102,10 @@ def _right_or_refused(history: History) -> None:
     # Who releases nothing shows that there was a cut by going on from one.
     removed = fault_of(fault.step).removes_file
     again, before = refetched(history, 0)
+    unread = history.ended.completed and not (was_read or removed)
+    if file and unread and history.claims.over_kafka:
+        about = "about files that a recovery reads; the state was read elsewhere"
+        raise NotClaimed(f"{DOES_NOT_APPLY}: {about}, and {file} was not")
     if not file or not (fault.released or was_read or (removed and again < before)):
         raise Unknown(
             Reason.NO_CUT_BEFORE_KILL,
@@ -1080,7 +1113,7 @@ def _right_or_refused(history: History) -> None:
             "or a restart not from zero",
             f"{fault.released} records released, file {file}, not read",
         )
-    if history.ended.completed and not (was_read or removed):
+    if unread:
         raise Unknown(
             Reason.DAMAGE_UNREAD,
             "the damaged file read after the restart, or a clear refusal",
@@ -1140,8 +1173,8 @@ EO.requirement(
     dead: it refuses clearly, or recovers from what is whole with every value right.
     If it fails, what was read was believed: keep a checksum of each file, and end with an error
     where none that is whole is left.""",
-    clauses="proc-damaged-file proc-removed-file eut-one-cut eut-resumes",
-    needs=Needs(state=("exactly-once",), survives=("engine",), transport=("log",)),
+    clauses="proc-damaged-file proc-removed-file eut-one-cut eut-resumes kafka-state",
+    needs=Needs(state=("exactly-once",), survives=("engine",)),
     judges={
         count_damaged_checkpoint: _right_or_refused,
         **dict.fromkeys(_ROTTEN, _right_or_refused),
