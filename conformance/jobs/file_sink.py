@@ -103,9 +103,6 @@ class FilesSink:
         now = time.time_ns()
         return any(abs(now - facts[1]) < _FRESH_NS for _, facts in self._facts())
 
-    def writer_died(self) -> None:
-        """Do nothing: what was written just now soon was not."""
-
     def close(self) -> None:
         """Do nothing: no file stays open."""
 

@@ -289,8 +289,5 @@ class HttpSink:
         """Return False: the ledger has moments of its own."""
         return False
 
-    def writer_died(self) -> None:
-        """Do nothing: the ledger sees the end of a connection."""
-
     def close(self) -> None:
         """Do nothing: the ledger ends with the run."""

@@ -43,12 +43,12 @@ from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 #: Moments of a commit, those first that show most. Before them come those of a database.
 COMMITS: Final = (
-    "commit-received", "committed", "staged", "join-received", "joined", "offsets-received",
-    "offsets-taken", "append-received", "appended",
+    "commit-received", "committed", "staged", "join-received", "joined", "offsets-taken",
+    "offsets-received", "append-received", "appended",
 )  # fmt: skip
 #: A kill needs so many of its moments in a run without faults.
 _FEWEST: Final = 3
-_KILLS: Final = 3
+_KILLS: Final = 4
 #: The runs in which the whole job may die.
 DEATHS: Final = ("restart", "commit", "all-at-once")
 #: How long a kill at the write of a dead letter waits for whoever gives that write up.

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import sqlite3
+import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tickproof.conformance.errors import InvalidFile, KitStopped, TickproofError
+from tickproof.conformance.errors import HistoryError, InvalidFile, KitStopped, TickproofError
+from tickproof.conformance.history import plain_files
 from tickproof.conformance.jobs import user_code
 from tickproof.conformance.jobs.comparison import canonical
 from tickproof.conformance.jobs.declaration import OutputTable
@@ -21,6 +25,10 @@ from tickproof.conformance.text import shown
 Row = tuple[str, dict[str, Any]]
 _BATCH = 5_000
 _WAIT_S = 10.0
+#: A writer's lock, which lasts as long as its transaction: of the database file where it has a
+#: rollback journal (sqlite.org/lockingv3.html), and of FILE-shm where it has a write-ahead log
+#: (sqlite.org/walformat.html#wal_locks).
+_RESERVED_BYTE, _WAL_WRITE_BYTE = 0x40000001, 120
 
 
 class BadOutput(TickproofError):
@@ -54,9 +62,6 @@ class Sink(Protocol):
 
     def in_transaction(self) -> bool:
         """Say whether a transaction is open in it, or files are being written."""
-
-    def writer_died(self) -> None:
-        """Take no transaction that a dead process left for an open one."""
 
     def close(self) -> None:
         """Let go of it."""
@@ -173,9 +178,6 @@ class TopicSink:
         """Return False: the proxy knows the transactions of Kafka."""
         return False
 
-    def writer_died(self) -> None:
-        """Do nothing: the proxy sees the end of a dead producer."""
-
     def close(self) -> None:
         """End the consumer."""
         self._consumer.close()
@@ -194,7 +196,8 @@ class SqliteSink:
 
     def __init__(self, table: OutputTable, file: Path, job_toml: Path, where: str) -> None:
         self._table, self._file, self._toml, self._name = table, file, job_toml, where
-        self._left: dict[str, _Facts] = {}
+        #: By the end of the name. Closed at the end: that ends this process's own locks, too.
+        self._opened: dict[str, BufferedReader] = {}
         self.where = f"sqlite:///{file}"
 
     def take(self) -> None:
@@ -233,13 +236,25 @@ class SqliteSink:
                 raise InvalidFile(self._toml, [f"[{self._name}] {key}: {error}"]) from error
 
     def in_transaction(self) -> bool:
-        """Say whether its rollback journal, or its log, holds what no dead process left."""
-        held = self._facts("-journal", "-wal").items()
-        return any(facts.st_size and facts != self._left.get(name) for name, facts in held)
+        """Say whether a process holds the lock of a writer, which ends with it."""
+        return self._locked("", _RESERVED_BYTE) or self._locked("-shm", _WAL_WRITE_BYTE)
 
-    def writer_died(self) -> None:
-        """Remember what lies there: SQLite leaves it until it is written to again."""
-        self._left = self._facts("-journal", "-wal")
+    def _locked(self, suffix: str, byte: int) -> bool:
+        """Tell whether another process has a byte of one of its files locked."""
+        try:
+            there = os.stat(f"{self._file}{suffix}")  # noqa: PTH116
+            held = self._opened.get(suffix)
+            if held is None or not os.path.samestat(os.fstat(held.fileno()), there):
+                name = f"{self._file.name}{suffix}"
+                self._opened[suffix] = plain_files.opened(self._file.parent, name)
+                if held is not None:
+                    held.close()
+            # As <fcntl.h> has struct flock: type, whence, start, length, pid.
+            asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+            found = fcntl.fcntl(self._opened[suffix], fcntl.F_OFD_GETLK, asked)
+        except (OSError, HistoryError):
+            return False  # there is none, or it is none that SQLite has made
+        return struct.unpack_from("h", found)[0] != fcntl.F_UNLCK
 
     def _facts(self, *suffixes: str) -> dict[str, _Facts]:
         """Return what tells a version of each file from others, for those that are there."""
@@ -251,7 +266,9 @@ class SqliteSink:
         return found
 
     def close(self) -> None:
-        """Do nothing: each query has its own connection."""
+        """Close the files whose locks were looked at; each query has its own connection."""
+        while self._opened:
+            self._opened.popitem()[1].close()
 
 
 def _tables(database: sqlite3.Connection) -> list[Any]:
@@ -331,9 +348,6 @@ class SqlSink:
         open_ = "select 1 from pg_stat_activity where backend_xid is not null"
         clients = "backend_type = 'client backend' and datname = current_database()"
         return bool(self._asked(f"{open_} and {clients}", "sql"))
-
-    def writer_died(self) -> None:
-        """Do nothing: PostgreSQL ends what a dead client began."""
 
     def close(self) -> None:
         """End the connection."""

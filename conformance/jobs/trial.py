@@ -86,7 +86,7 @@ _ENDED: Final = re.compile(r"supervisor: worker (\d+) ended with (-?\d+)")
 
 #: One is open in a database, or files are being written; one that was open is over.
 IN_DATABASE: Final = ("transaction", "transaction-over")
-#: What is open for so long may stay so: SQLite's log of writes does, whatever was committed.
+#: What is open for so long may stay so: files that are written without a pause.
 _OPEN_S: Final = 1.0
 
 
@@ -807,8 +807,6 @@ class Trial:
         while any(_lives(one) for one in struck) and time.monotonic() < deadline:
             self._over.wait(0.01)
         _signal([one for one in struck if _lives(one)], signal.SIGKILL)
-        for sink in self._sinks.values():
-            sink.writer_died()
         if strike.whole or not self._job.outlives_worker:
             self._dead_since = time.monotonic()
             self._last_use = max(self._uses, default=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import sqlite3
 import subprocess
@@ -64,14 +63,42 @@ database.execute("insert into totals values ('a', 1)")
 os.abort()
 """
     assert subprocess.run([sys.executable, "-c", dies], check=False).returncode == -signal.SIGABRT
-    assert sink.in_transaction()
-    sink.writer_died()
+    assert (tmp_path / "totals.db-journal").stat().st_size
     assert not sink.in_transaction()
-    with contextlib.closing(sqlite3.connect(file)) as database:
-        database.execute("insert into totals values ('b', 1)")
-        assert sink.in_transaction()
-        database.commit()
+    sink.close()
+
+
+@pytest.mark.parametrize("mode", ["delete", "truncate", "persist", "memory", "wal"])
+def test_a_transaction_is_open_from_its_first_write_to_its_commit(
+    mode: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "totals.db"
+    sink = SqliteSink(OutputTable(sql=QUERY, identity=["customer"]), file, file, "outputs.totals")
     assert not sink.in_transaction()
+    writes = f"""
+import sqlite3
+database = sqlite3.connect({str(file)!r}, isolation_level=None)
+database.execute("pragma journal_mode={mode}")
+database.execute("create table totals (customer text primary key, n integer)")
+insert = "insert into totals values ('a', 1)"
+for words in ("begin", insert, "commit", "begin immediate", "rollback"):
+    database.execute(words)
+    print(flush=True)
+    input()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", writes], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as job:
+        assert job.stdin and job.stdout
+        seen = []
+        for _ in range(5):
+            assert job.stdout.readline()
+            assert sink.rows() == [] or len(seen) > 1  # the kit reads meanwhile
+            seen.append(sink.in_transaction())
+            job.stdin.write(b"\n")
+            job.stdin.flush()
+    assert seen == [False, True, False, True, False]
+    sink.close()
 
 
 @pytest.mark.usefixtures("database")
