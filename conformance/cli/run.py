@@ -99,7 +99,8 @@ def run(
     `tickproof engines` lists the names. A path to a job.toml judges a job of your own.
     """
     if jobs := [Path(one) for one in (*engines, *more) if _names_job(Path(one))]:
-        return _run_jobs(jobs, [*engines, *more], only, seed, parallel, verbose, given)
+        asked = given | {"only": only, "require": require, "at_once": parallel, "seed": seed}
+        return _run_jobs(jobs, [*engines, *more], verbose, asked)
     if (given["quotes"] is None) != (given["orders"] is None):
         raise click.UsageError("--quotes and --orders: expected both or none")
     if given["quotes"] is None:
@@ -137,7 +138,7 @@ def run(
 
 
 #: Options that say something of a user's own job.
-_OF_JOBS = ("only", "seed", "out", "parallel", "isolation", "verbose", "profile")
+_OF_JOBS = ("only", "require", "seed", "out", "parallel", "isolation", "verbose", "profile")
 
 
 def _names_job(path: Path) -> bool:
@@ -157,17 +158,12 @@ def _names_job(path: Path) -> bool:
         return False  # whoever takes it for an engine says what is wrong
 
 
-def _run_jobs(
-    jobs: list[Path],
-    named: list[str],
-    only: tuple[str, ...],
-    seed: int | None,
-    parallel: int | None,
-    verbose: bool,
-    given: dict[str, Any],
-) -> int:
+def _run_jobs(jobs: list[Path], named: list[str], verbose: bool, given: dict[str, Any]) -> int:
     """Judge users' own jobs, one after the other; return the worst exit status."""
     with loading():
+        from tickproof.conformance.kafka.cluster import client_library
+
+        client_library()  # what a job needs first is named first
         from tickproof.conformance.jobs import declaration, session
         from tickproof.conformance.jobs.requirements import JB
         from tickproof.conformance.suites import registry
@@ -177,13 +173,21 @@ def _run_jobs(
         raise click.UsageError("ENGINE: expected either jobs or engines in one command")
     others = click.get_current_context().params.keys() - {*_OF_JOBS, "engines", "more"}
     options.refuse_given(tuple(sorted(others)), "expected for engines only, not for a job.toml")
-    for id_ in only:
-        registry.require_known(id_, f"--only: no requirement {id_} of a job", JB)
+    for option in ("only", "require"):
+        for id_ in given[option]:
+            registry.require_known(id_, f"--{option}: no requirement {id_} of a job", JB)
     loaded = [declaration.load(path) for path in jobs]
     console = style.console()
-    seed = secrets.randbelow(2**32) if seed is None else seed
+    seed = secrets.randbelow(2**32) if given["seed"] is None else given["seed"]
     console.print(Text(f"seed {seed}", style="dim"))
-    level = None if given["isolation"] == "auto" else Level(given["isolation"])
-    settings = session.Settings(given["out"], seed, given["profile"], level, parallel, only)
+    settings = session.Settings(
+        given["out"],
+        seed,
+        given["profile"],
+        None if given["isolation"] == "auto" else Level(given["isolation"]),
+        given["at_once"],
+        given["only"],
+        given["require"],
+    )
     reports = [session.run(job, settings, console, verbose=verbose) for job in loaded]
     return worst_status(report.exit_status for report in reports)

@@ -32,8 +32,9 @@ _FUNCTION: Final = r"[^:]+\.py:[A-Za-z_]\w*"
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_.][\w.-]*)\}")
 #: A word in braces that is so like a placeholder is a misspelt one, in a file with other words.
 _NEAR: Final = 0.85
-#: What stands for a SQLite file in {state}.
+#: What stands for a SQLite file in {state}, and how one that is named begins.
 SQLITE: Final = "sqlite"
+_SQLITE_FILE: Final = "sqlite:///{state}/"
 #: What stands for a database of a server that the kit starts.
 POSTGRESQL: Final = "postgresql"
 
@@ -145,6 +146,15 @@ class OutputTable(Table):
     identity: list[Text] = Field(default_factory=list)
     counts: Text | None = None
     ignore: list[Text] = Field(default_factory=list)
+
+    def sqlite_file(self, name: str) -> str | None:
+        """Return the path below {state} of a SQLite database, None for another output."""
+        if self.kind != "sql":
+            return None
+        if self.url == SQLITE:
+            return f"{name}.db"
+        found = self.url.removeprefix(_SQLITE_FILE)
+        return None if found == self.url else found
 
     @property
     def kinds(self) -> list[Kind]:
@@ -323,6 +333,7 @@ def _placeholders(job: Job) -> set[str]:
     known |= {f"inputs.{name}" for name in job.inputs}
     served = (name for name, out in job.outputs.items() if out.url == POSTGRESQL)
     known |= {f"outputs.{name}.port" for name in served}
+    known |= {f"outputs.{name}.file" for name, out in job.outputs.items() if out.sqlite_file(name)}
     return known | {f"outputs.{name}" for name in job.outputs}
 
 

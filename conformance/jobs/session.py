@@ -33,7 +33,7 @@ from tickproof.conformance.jobs.sinks import Row
 from tickproof.conformance.jobs.trial import Plan, Run, Strike
 from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.kafka import software
-from tickproof.conformance.report import document, json_report, junit, machine, terminal
+from tickproof.conformance.report import document, json_report, junit, machine, page, terminal
 from tickproof.conformance.report.json_report import Interrupted, Report, Selection
 from tickproof.conformance.session import session_reports
 from tickproof.conformance.session.runs_folder import RUNS, runs_folder
@@ -83,11 +83,13 @@ class Settings:
     #: Runs that are played at once; None: as many as there is room for.
     at_once: int | None = None
     only: Sequence[str] = ()
+    #: What has to be judged.
+    require: Sequence[str] = ()
 
     @property
     def selected(self) -> dict[str, Requirement]:
         """The requirements that are asked for, and that without faults."""
-        asked = {CALM, *self.only} if self.only else JB.keys()
+        asked = {CALM, *self.only, *self.require} if self.only else JB.keys()
         return {id_: one for id_, one in JB.items() if id_ in asked}
 
     def plays(self, run: str) -> bool:
@@ -218,7 +220,7 @@ class Session:
         made = trial.Trial(self._job, inputs, plan, folder, self.level, self._stopped)
         run = made.play()
         record = run.to_json() | {"format": 1, "job": str(self._job.path)}
-        (folder / "job-run.json").write_text(json.dumps(record, indent=1, default=str) + "\n")
+        (folder / page.JOB_RUN).write_text(json.dumps(record, indent=1, default=str) + "\n")
         if plan.strikes:
             self._say(f"{plan.name}: {run.seconds:.0f} s, {len(run.fired)} faults, {run.ended}")
         return run
@@ -522,7 +524,7 @@ def _report(
         profile=settings.profile,
         seed=settings.seed,
         isolation=session.level.value,
-        selection=Selection(tiers=[], only=list(settings.only), require=[]),
+        selection=Selection(tiers=[], only=list(settings.only), require=list(settings.require)),
         started=started,
         ended=datetime.now(UTC),
     )

@@ -27,7 +27,7 @@ from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.jobs import checkpoint, ledger, postgres_proxy
-from tickproof.conformance.jobs.declaration import POSTGRESQL, SQLITE, Job
+from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
 from tickproof.conformance.jobs.file_sink import FilesSink
 from tickproof.conformance.jobs.ledger import HttpSink, Ledger
 from tickproof.conformance.jobs.postgres import JOB, Postgres
@@ -330,8 +330,8 @@ class Trial:
             assert self._ledger is not None
             return HttpSink(table, self._ledger, name)
         where, toml = f"outputs.{name}", self._job.path
-        if table.url == SQLITE:
-            return SqliteSink(table, self._state / f"{name}.db", toml, where)
+        if file := table.sqlite_file(name):
+            return SqliteSink(table, self._state / file, toml, where)
         if table.url == POSTGRESQL:
             assert self._database is not None
             server, proxy = self._database
@@ -349,7 +349,11 @@ class Trial:
         if self._database is not None:
             port = self._database[1].port
             values |= {f"outputs.{name}.port": str(port) for name in self._job.outputs}
-        return values | {f"outputs.{name}": sink.where for name, sink in self._sinks.items()}
+        for name, sink in self._sinks.items():
+            values[f"outputs.{name}"] = sink.where
+            if file := self._job.outputs[name].sqlite_file(name):
+                values[f"outputs.{name}.file"] = str(self._state / file)
+        return values
 
     # -- the run ---------------------------------------------------------------------------
 

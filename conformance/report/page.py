@@ -56,6 +56,10 @@ _ASIDE: Final = (
 MOST_PAIRS: Final = 200
 
 
+#: In the folder of a run of an own job.
+JOB_RUN: Final = "job-run.json"
+
+
 @dataclass(frozen=True)
 class RunPictures:
     """What a page shows of a run: drawn curves and processes, or ``why`` there are none."""
@@ -174,6 +178,7 @@ def html(report: Report, folder: Path) -> str:
         share=judged.share(report.requirements),
         command=command(report),
         most_pairs=MOST_PAIRS,
+        curves=any(one.pictures and one.pictures.whole for one in by_id.values()),
     )
 
 
@@ -287,6 +292,8 @@ def _pictures(result: Result, folder: Path) -> RunPictures:
     path = PurePosixPath(result.run)
     if path.is_absolute() or ".." in path.parts:
         return RunPictures(why="its run lies elsewhere")
+    if (folder / path / JOB_RUN).exists():  # of a job there are facts, and no curves
+        return RunPictures()
     try:
         with opened(folder / path) as history:
             run = RunCurves(history, _wrong_ns(result))

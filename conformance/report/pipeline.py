@@ -13,6 +13,7 @@ from tickproof.conformance.report.markdown import code, escaped, table
 from tickproof.conformance.report.style import mark, tier_name
 from tickproof.conformance.report.terminal import replays
 from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.hints import halves
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
@@ -87,6 +88,7 @@ def _failure(result: Result) -> list[str]:
     ]
     for label, text in (
         ("reason", result.reason),
+        ("likely", halves(result.promise)[1]),
         ("played", result.stimulus),
         ("expected", result.expected),
         ("actual", result.actual),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.jobs.twins import copy
 from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.jobs import declaration, oracle, records, user_code
@@ -346,3 +347,21 @@ def test_the_jobs_of_the_kit_load() -> None:
         job = declaration.load(path)
         for name in job.inputs:
             assert len(records.of_input(job, name, 1)) in (2_000, 6_000)
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("", "totals.db"),
+        ('url = "sqlite"', "totals.db"),
+        ('url = "sqlite:///{state}/a/b.sqlite"', "a/b.sqlite"),
+        ('url = "postgresql"', None),
+        ('url = "sqlite:////srv/totals.db"', None),
+    ],
+)
+def test_the_file_of_a_sqlite_database_is_below_the_state(
+    tmp_path: Path, url: str, file: str | None
+) -> None:
+    changed = {"[outputs.totals]": f"[outputs.totals]\n{url}"}
+    job = copy("totals-sql", tmp_path, replaced=changed)
+    assert job.outputs["totals"].sqlite_file("totals") == file

@@ -30,6 +30,12 @@ def test_what_is_asked_for_is_played(only: list[str], selected: set[str], played
     assert {one for one in ("restart", "cut", "commit") if settings.plays(one)} == played
 
 
+def test_what_is_required_is_judged_beside_what_is_asked_for() -> None:
+    settings = Settings(Path(), 1, only=["JB-CUT"], require=["JB-LOST"])
+    assert settings.selected.keys() == {"JB-CALM", "JB-CUT", "JB-LOST"}
+    assert Settings(Path(), 1, require=["JB-LOST"]).selected.keys() == JB.keys()
+
+
 def test_another_session_is_the_same_with_what_is_printed() -> None:
     assert str(Settings(Path(), 7)) == "--seed 7"
     once = Settings(Path(), 7, level=Level.NONE, at_once=1, only=["JB-CUT", "JB-LOST"])
