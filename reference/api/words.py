@@ -244,6 +244,8 @@ def _check(where: str, pipeline: Pipeline, number: int, stage: Stage) -> None:
             expect(fresh, f"{step.name}: expected a state that no step before it has")
             states.append(step.state)
             if step.timer:
+                alone = not getattr(step.function, "on_arrays", False)
+                expect(alone, f"{step.name}: expected a function on one record beside a timer")
                 due, time = kind(step.state.layout, step.timer.due), kind(layout, step.timer.time)
                 expect(
                     due == time and due[1] in "iuf",

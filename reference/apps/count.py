@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tickproof.reference.api import Application, Pipeline, Sink, Source, State, StateComputation
+from tickproof.reference.api.arrays import grouped, on_arrays
 from tickproof.reference.api.layouts import fields_of, layout_of, new
-from tickproof.reference.blocks.arrays import grouped, on_arrays
 
 
 class Value(NamedTuple):

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tickproof.reference.api import Application, Computation, Pipeline, Sink, Source
+from tickproof.reference.api.arrays import on_arrays
 from tickproof.reference.api.layouts import layout_of
-from tickproof.reference.blocks.arrays import on_arrays
 
 
 class Number(NamedTuple):

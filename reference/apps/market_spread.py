@@ -18,8 +18,8 @@ from tickproof.reference.api import (
     State,
     StateComputation,
 )
+from tickproof.reference.api.arrays import grouped, joined, numbered, on_arrays
 from tickproof.reference.api.layouts import BadRecord, fields_of, framed, new
-from tickproof.reference.blocks.arrays import grouped, numbered, on_arrays
 
 #: A quote or an order; bid and offer mean something in quotes only. A symbol is eight
 #: letters, taken as one number.
@@ -113,7 +113,7 @@ def on_many(messages: np.ndarray, rows: np.ndarray, states: np.ndarray) -> np.nd
     undecided["verdict"] = rejects(undecided["quote_id"], undecided["bid"], undecided["offer"])
     for name, field in (("quote_id", "id"), ("bid", "bid"), ("offer", "offer")):
         states[name][rows[quotes]] = messages[field][quotes]
-    out = np.concatenate([undecided, decided])
+    out = joined(undecided, decided)
     return out[np.argsort(np.concatenate([orders, places]), kind="stable")]
 
 

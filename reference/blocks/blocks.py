@@ -23,8 +23,8 @@ from tickproof.reference.api import (
     Sink,
     StateComputation,
 )
+from tickproof.reference.api.arrays import numbered
 from tickproof.reference.api.layouts import kind, view
-from tickproof.reference.blocks.arrays import numbered
 from tickproof.reference.compiler.steps import decoded, stepped
 from tickproof.reference.connectors.wire import Chunk
 

@@ -1,10 +1,13 @@
-"""Records as typed columns: a layout of bytes as a schema, and one turned into the other."""
+"""Records as typed columns: a layout of bytes as a schema, and one turned into the other.
+
+A row holds records of one key: the key is a value, each other field a list of values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +17,18 @@ from pyspark.sql import types as T
 from tickproof.reference.api import Application, PipelineError, Sink
 from tickproof.reference.api.layouts import Layout, fields, new
 
-#: Where in the log a row comes from; ``part`` tells apart the rows that one record became.
-#: These columns come first and are unique together, so that the order of rows as tuples is
-#: log order: pipeline by pipeline, partition by partition.
+#: Where in the log a row comes from. Of an application with one key, a row holds what a chunk has
+#: of the key, and ``offset`` is that of the chunk. With more keys a row holds one record, and
+#: ``part`` tells apart the rows that one record of the log became. These columns come first and
+#: are unique among the rows of a key, so that their order is log order, pipeline by pipeline.
 PLACE = pa.schema(
     [("pipeline", pa.int32()), ("partition", pa.int32()), ("offset", pa.int64()),
      ("part", pa.binary())]
 )  # fmt: skip
-#: A row for a sink: the number of its stream, and the record as it will lie in the log.
-OUTPUT = pa.schema([*PLACE, ("sink", pa.int32()), ("record", pa.binary())])
-#: The same for all rows of a task in one table: its records may be more than 2 GiB.
-_SORTED = OUTPUT.set(OUTPUT.get_field_index("record"), pa.field("record", pa.large_binary()))
+#: A row for a sink: the number of its stream, and records as they will lie in the log.
+OUTPUT = pa.schema([*PLACE, ("sink", pa.int32()), ("records", pa.binary())])
+#: How many records a row holds. No field has this name: a layout begins with it.
+SIZE = pa.field("size", pa.int32())
 #: By numpy's kind and size. Spark's integers are signed: an unsigned one gets the next type
 #: that holds it, and u64 a bigint that holds its 64 bits.
 _TYPES = {
@@ -43,12 +47,12 @@ _IN_SPARK = {
 def columns(layout: Layout) -> pa.Schema:
     """Return a column for each named field, size and padding left out; text is binary.
 
-    PipelineError for a field that no column can hold, or that is named like a column of PLACE.
+    PipelineError for a field that no column can hold, or that is named like a column of OUTPUT.
     """
     types = {name: layout[name].str[1:] for name in fields(layout)}
     for name, kind in types.items():
-        if name in PLACE.names or (kind not in _TYPES and kind[0] != "S"):
-            taken = "/".join(PLACE.names)
+        if name in OUTPUT.names or (kind not in _TYPES and kind[0] != "S"):
+            taken = "/".join(OUTPUT.names)
             raise PipelineError(
                 f"field {name} of {layout[name]}: expected a number or text not named {taken}"
             )
@@ -58,20 +62,35 @@ def columns(layout: Layout) -> pa.Schema:
 def leaving(application: Application, stage: int) -> pa.Schema:
     """Return the columns of the rows that leave a stage: OUTPUT behind the last.
 
-    Before that a place and the fields of all pipelines, null where a pipeline lacks one.
+    Before that also the fields of all pipelines, null where a pipeline lacks one. A row has
+    records of a key, or outputs that were decided before they came to the stage of the key.
     """
     if stage == len(application.keys):
         return OUTPUT
+    key = application.keys[stage]
     layouts = [pipeline.layout(stage + 1) for pipeline in application.pipelines]
     try:
-        return pa.unify_schemas([PLACE, *map(columns, layouts)])
+        named = pa.unify_schemas([*map(columns, layouts)])
     except pa.ArrowException as error:
         raise PipelineError(f"{application.name}: two pipelines, one field: {error}") from error
+    lists = [f if f.name == key else pa.field(f.name, _list(f.type)) for f in named]
+    return pa.schema([*OUTPUT, SIZE, *lists])
+
+
+def _list(type_: pa.DataType) -> pa.ListType:
+    """Return a list as Spark's Arrow has it."""
+    return pa.list_(pa.field("element", type_, nullable=False))
 
 
 def in_spark(schema: pa.Schema) -> T.StructType:
     """Return the same columns as Spark writes them."""
-    return T.StructType([T.StructField(f.name, _IN_SPARK[f.type]) for f in schema])
+    return T.StructType([T.StructField(f.name, _spark_type(f.type)) for f in schema])
+
+
+def _spark_type(type_: pa.DataType) -> T.DataType:
+    if pa.types.is_list(type_):
+        return T.ArrayType(_IN_SPARK[type_.value_type], containsNull=False)
+    return _IN_SPARK[type_]
 
 
 @cache
@@ -80,10 +99,16 @@ def stored_types(layout: Layout) -> dict[str, type]:
     return {field.name: field.type.to_pandas_dtype() for field in columns(layout)}
 
 
-def to_columns(records: np.ndarray) -> dict[str, list]:
-    """Return the named fields of records, each as a list of what its column holds."""
-    types = stored_types(records.dtype)
-    return {name: records[name].astype(type_).tolist() for name, type_ in types.items()}
+def to_columns(records: np.ndarray, order: np.ndarray | slice = slice(None)) -> dict[str, pa.Array]:
+    """Return the named fields of records, taken in an order, each as its column."""
+    named = columns(records.dtype)
+    return {f.name: _array(records[f.name][order], f.type) for f in named}
+
+
+def _array(values: np.ndarray, type_: pa.DataType) -> pa.Array:
+    if values.dtype.kind == "S":
+        return pa.array(values.tolist(), type_)
+    return pa.array(values.astype(type_.to_pandas_dtype()))
 
 
 def to_records(values: Mapping[str, Sequence], layout: Layout) -> np.ndarray:
@@ -95,32 +120,87 @@ def to_records(values: Mapping[str, Sequence], layout: Layout) -> np.ndarray:
     return records
 
 
-def to_rows(
+def to_key(
     schema: pa.Schema,
-    places: Sequence[Sequence],
-    passed: Iterable[tuple[Sink | None, np.ndarray, list[int]]],
-) -> Iterator[list[Sequence]]:
-    """Yield rows that leave a stage, as columns.
+    key: str,
+    place: Sequence[pa.Array],
+    records: np.ndarray,
+    order: np.ndarray | slice,
+    starts: np.ndarray,
+) -> pa.RecordBatch:
+    """Return rows of records, taken in an order; a row ends where the next one starts.
 
-    places: the columns of PLACE of what entered it. passed: what `through` yields.
+    place: the columns of PLACE. The records of a row have one key.
     """
-    for sink, records, origins in passed:
-        *place, parts = ([column[at] for at in origins] for column in places)
-        number = [n for _, same in groupby(origins) for n, _ in enumerate(same)]
-        parts = [part + n.to_bytes(4, "big") for part, n in zip(parts, number, strict=True)]
-        if sink:
-            whole = records.view(f"V{records.dtype.itemsize}").tolist()
-            yield [*place, parts, [sink.stream] * len(origins), whole]
-        elif schema != OUTPUT:
-            values, nothing = to_columns(records), [None] * len(origins)
-            more = (values.get(name, nothing) for name in schema.names[len(PLACE) :])
-            yield [*place, parts, *more]
+    ends = np.append(starts, len(records)).astype("<i4")
+    rows = dict(zip(PLACE.names, place, strict=True), size=pa.array(np.diff(ends)))
+    for name, values in to_columns(records, order).items():
+        if name == key:
+            rows[name] = values.take(pa.array(starts))
+        else:
+            rows[name] = pa.ListArray.from_arrays(ends, values, _list(values.type))
+    return _batch(schema, rows)
+
+
+def from_rows(rows: Sequence[tuple], names: Sequence[str], key: str, layout: Layout) -> np.ndarray:
+    """Return the records of rows of one key, one row after the other."""
+    cells = dict(zip(names, zip(*rows, strict=True), strict=True))
+    values = {
+        name: cells[name][:1] * sum(cells["size"])
+        if name == key
+        else list(chain.from_iterable(cells[name]))
+        for name in fields(layout)
+    }
+    return to_records(values, layout)
+
+
+def places(rows: Sequence[tuple]) -> list[pa.Array]:
+    """Return the columns of PLACE."""
+    return [
+        pa.array(cells, f.type) for cells, f in zip(zip(*rows, strict=True), PLACE, strict=True)
+    ]
+
+
+def to_sink(
+    schema: pa.Schema,
+    key: Mapping[str, object],
+    place: Sequence[pa.Array],
+    sink: Sink,
+    records: np.ndarray,
+) -> pa.RecordBatch:
+    """Return records for a sink as one row, which does not copy them; key: of the row, if any."""
+    rows = dict(zip(PLACE.names, place, strict=True), records=cell(records))
+    for name, value in {"sink": sink.stream, **key}.items():
+        rows[name] = pa.array([value], schema.field(name).type)
+    return _batch(schema, rows)
+
+
+def cell(records: np.ndarray) -> pa.Array:
+    """Return the bytes of records as one value; not a copy, if they lie one behind the other."""
+    data = pa.py_buffer(np.ascontiguousarray(records).view("u1"))
+    ends = pa.py_buffer(np.array([0, data.size], "<i4"))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, ends, data])
+
+
+def _batch(schema: pa.Schema, rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Return rows with null for each column that they lack."""
+    count = len(rows["part"])
+    arrays = [rows[f.name] if f.name in rows else pa.nulls(count, f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def numbers_of_parts(origins: np.ndarray) -> list[bytes]:
+    """Return for each row its number among those of the same origin, as bytes that sort alike."""
+    numbers = np.arange(len(origins)) - np.searchsorted(origins, origins)
+    return [number.to_bytes(4, "big") for number in numbers.tolist()]
 
 
 def in_log_order(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[memoryview]]]:
     """Return for each sink the records of a task: the same for every order of arrival."""
-    table = pa.Table.from_batches(batches, OUTPUT).cast(_SORTED)
-    table = table.sort_by([(name, "ascending") for name in ("sink", *PLACE.names)])
-    for stream in pc.unique(table["sink"]).to_pylist():
-        records = table.filter(pc.field("sink") == stream)["record"]
-        yield stream, (memoryview(record.as_buffer()) for record in records)
+    table = pa.Table.from_batches(batches, OUTPUT)
+    # By the records last: the rows of two keys may have one place.
+    keys = [(name, "ascending") for name in ("sink", *PLACE.names, "records")]
+    order = pc.sort_indices(table, keys).to_pylist()
+    sinks, records = table["sink"].to_pylist(), table["records"]
+    for stream, mine in groupby(order, sinks.__getitem__):
+        yield stream, (memoryview(records[at].as_buffer()) for at in list(mine))

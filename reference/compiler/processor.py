@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tickproof.reference.api import Application
-from tickproof.reference.api.layouts import Layout, cast
+from tickproof.reference.api.layouts import Layout
 from tickproof.reference.compiler.columns import (
+    OUTPUT,
     PLACE,
     columns,
+    from_rows,
     in_spark,
     leaving,
-    to_columns,
+    numbers_of_parts,
+    places,
+    stored_types,
+    to_key,
     to_records,
-    to_rows,
 )
-from tickproof.reference.compiler.steps import StepError, through
+from tickproof.reference.compiler.steps import KeyState, StepError, through
+from tickproof.reference.connectors.wire import CHUNK_BYTES
+
+_OUTPUT = Row(*OUTPUT.names)
 
 
 class KeyedStage(StatefulProcessor):
@@ -34,7 +41,8 @@ class KeyedStage(StatefulProcessor):
         self._stages = [pipeline.stages[stage] for pipeline in application.pipelines]
         self._layouts = [pipeline.layout(stage) for pipeline in application.pipelines]
         self._states = {state.name: state.layout for state in application.states(stage)}
-        self._leaving = leaving(application, stage)
+        self._key, self._next = [*application.keys, None][stage - 1 : stage + 1]
+        self._entering, self._leaving = (leaving(application, n) for n in (stage - 1, stage))
         self._schemas = {n: in_spark(columns(layout)) for n, layout in self._states.items()}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -48,8 +56,8 @@ class KeyedStage(StatefulProcessor):
             after, outputs = self.advance(before, rows)
         except ValueError as error:
             raise StepError(0, f"key {key[0]}: {error}") from error
-        for name, value in self._values.items():
-            value.update(after[name])
+        for name, state in after.items():
+            self._values[name].update(state)
         return iter(outputs)
 
     def close(self) -> None:
@@ -60,52 +68,57 @@ class KeyedStage(StatefulProcessor):
     ) -> tuple[dict[str, tuple], list[Row]]:
         """Apply a micro-batch to one key: return its new states, and outputs with their places.
 
-        The rows may come in any order; the answer depends on the micro-batch alone.
+        The rows may come in any order; the answer depends on the micro-batch alone. No states
+        if the key has no record, but outputs that were decided where they were read.
         """
-        states = {name: KeyState(self._states[name], stored) for name, stored in before.items()}
-        outputs: list[Row] = []
-        # Rows begin with their place. So as tuples they sort to log order, pipeline by pipeline.
-        for number, mine in groupby(sorted(rows), attrgetter("pipeline")):
+        decided: list[Row] = []
+        undecided: list[Row] = []
+        for row in rows:
+            (undecided if row.sink is None else decided).append(row)
+        outputs = [_OUTPUT(*row[: len(OUTPUT)]) for row in decided]
+        if not undecided:
+            return {}, outputs
+        states = {name: loaded(self._states[name], kept) for name, kept in before.items()}
+        # By their place: to log order, pipeline by pipeline.
+        undecided.sort(key=itemgetter(*range(len(PLACE))))
+        for number, mine in groupby(undecided, attrgetter("pipeline")):
             outputs += self._outputs(number, list(mine), states)
-        # By its class: a field may have the name of the method.
-        return {name: KeyState.stored(state) for name, state in states.items()}, outputs
+        return {name: stored(state) for name, state in states.items()}, outputs
 
     def _outputs(self, number: int, rows: list[Row], states: Mapping) -> Iterator[Row]:
-        values = dict(zip(rows[0].asDict(), zip(*rows, strict=True), strict=True))
-        records = to_records(values, self._layouts[number])
-        places = [values[name] for name in PLACE.names]
-        passed = through(self._stages[number], records, states)
-        for made in to_rows(self._leaving, places, passed):
-            yield from map(Row(*self._leaving.names), *made)
+        records = from_rows(rows, self._entering.names, self._key, self._layouts[number])
+        for sink, made, origins in through(self._stages[number], records, states):
+            if not len(made):
+                continue
+            if sink:
+                *place, part = rows[0][: len(PLACE)]
+                each = max(1, CHUNK_BYTES // made.itemsize)
+                for n, at in enumerate(range(0, len(made), each)):
+                    records = made[at : at + each].tobytes()
+                    yield _OUTPUT(*place, part + n.to_bytes(4, "big"), sink.stream, records)
+            elif self._next:
+                # Of an application with several keys a row is one record.
+                came = [rows[at][: len(PLACE)] for at in origins.tolist()]
+                parted = zip(came, numbers_of_parts(origins), strict=True)
+                place = places([(*before, part + n) for (*before, part), n in parted])
+                starts = np.arange(len(made))
+                batch = to_key(self._leaving, self._next, place, made, slice(None), starts)
+                cells = (column.to_pylist() for column in batch.columns)
+                yield from map(Row(*self._leaving.names), *cells)
 
 
-class KeyState:
-    """The state of one key as a function on one record sees it: its fields can be assigned.
+def loaded(layout: Layout, stored: tuple | None) -> KeyState:
+    """Return the state of a key that Spark has stored; of zeros if there is none."""
+    if stored is None:
+        return KeyState(np.zeros(1, layout))
+    values = {name: [value] for name, value in zip(layout.names, stored, strict=True)}
+    return KeyState(to_records(values, layout))
 
-    What is assigned is cast to the field's type at once, so that it is the same whether the
-    next record comes in this micro-batch or in another.
-    """
 
-    _layout: Layout
-
-    def __init__(self, layout: Layout, stored: tuple | None) -> None:
-        if stored is None:
-            state = np.zeros(1, layout)
-        else:
-            pairs = zip(layout.names, stored, strict=True)
-            state = to_records({name: [value] for name, value in pairs}, layout)
-        vars(self).update(_layout=layout, **{name: state[name][0] for name in layout.names})
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Raise KeyError for a field that the state does not have."""
-        type_ = self._layout[name]
-        if type(value) is not type_.type or type_.kind == "S":
-            value = cast(name, type_, [value])[0]
-        vars(self)[name] = value
-
-    def stored(self) -> tuple:
-        """Return the fields as Spark stores them."""
-        state = np.zeros(1, self._layout)
-        for name in self._layout.names:
-            state[name] = vars(self)[name]
-        return tuple(column[0] for column in to_columns(state).values())
+def stored(state: KeyState) -> tuple:
+    """Return the fields of a state as Spark stores them."""
+    # By its class: a field may have the name of the method.
+    table = KeyState.table(state)
+    return tuple(
+        table[name].astype(type_).item() for name, type_ in stored_types(table.dtype).items()
+    )

@@ -18,6 +18,9 @@ from tickproof.reference.api.layouts import BadRecord, Layout, cast, fields, new
 from tickproof.reference.api.words import Result, Stage, Step
 from tickproof.reference.connectors.wire import Chunk
 
+#: The index of a record that a function on arrays does not tell.
+UNKNOWN = -1
+
 
 class RecordError(ValueError):
     """A record that cannot be processed; says stream, partition and offset."""
@@ -74,25 +77,49 @@ def _refuse(source: Source, partition: int, offset: int, data: bytes, error: Bad
 
 
 def through(
-    stage: Stage, records: np.ndarray, states: Mapping[str, object] = {}
-) -> Iterator[tuple[Sink | None, np.ndarray, list[int]]]:
+    stage: Stage, records: np.ndarray, states: Mapping[str, KeyState] = {}
+) -> Iterator[tuple[Sink | None, np.ndarray, np.ndarray]]:
     """Take records through a stage; states: of their one key, by name.
 
     Yield what its sinks get, and at last what goes on to the next stage, for which the sink is
-    None: (sink, records, for each the index of the record that it was made of).
+    None: (sink, records, for each the index of the record that it was made of). Behind a
+    function on arrays that index is UNKNOWN.
     """
-    origins = list(range(len(records)))
+    origins = np.arange(len(records))
     for step in stage.steps:
         if isinstance(step, Sink):
             yield step, records, origins
             continue
-        keyed = [repeat(states[step.state.name])] if isinstance(step, StateComputation) else []
+        keyed = [states[step.state.name]] if isinstance(step, StateComputation) else []
+        if on_arrays(step):
+            # By its class: a field may have the name of the method.
+            tables = [KeyState.table(state) for state in keyed]
+            rows = [np.zeros(len(records), int) for _ in keyed]
+            records = all_at_once(step, records, *rows, *tables)
+            for state, table in zip(keyed, tables, strict=True):
+                KeyState.load(state, table)
+            origins = np.full(len(records), UNKNOWN)
+            continue
         try:
-            records, at = applied(step, records, *keyed)
+            records, at = applied(step, records, *map(repeat, keyed))
         except StepError as error:
-            raise StepError(origins[error.index], str(error)) from error
-        origins = [origins[index] for index in at]
+            raise StepError(int(origins[error.index]), str(error)) from error
+        origins = origins[np.array(at, int)]
     yield None, records, origins
+
+
+def on_arrays(step: Step) -> bool:
+    """Return whether a step's function takes all records at once."""
+    return getattr(step.function, "on_arrays", False)
+
+
+def all_at_once(step: Step, records: np.ndarray, *keyed: np.ndarray) -> np.ndarray:
+    """Apply a function on arrays; keyed: rows and states. StepError for another layout."""
+    made: np.ndarray = step.function(records, *keyed)  # type: ignore[assignment, call-arg]
+    expected, found = step.out or records.dtype, getattr(made, "dtype", made)
+    if found != expected:
+        raise StepError(UNKNOWN, f"{step.name}: expected records of {expected}, got {found}")
+    return made
 
 
 def stepped(
@@ -103,12 +130,45 @@ def stepped(
     The state of record i is ``states[rows[i]]``. Return what `applied` does, without the
     indexes where the function is on arrays.
     """
-    if getattr(step.function, "on_arrays", False):
-        return step.function(records, *keyed), None  # type: ignore[return-value, call-arg]
+    if on_arrays(step):
+        return all_at_once(step, records, *keyed), None
     if not keyed:
         return applied(step, records)
     rows, states = keyed
     return applied(step, records, map(partial(RowState, states), rows))
+
+
+class KeyState:
+    """The state of one key as a function on one record sees it: its fields can be assigned.
+
+    What is assigned is cast to the field's type at once, so that it is the same whether the
+    next record comes in this micro-batch or in another.
+    """
+
+    _layout: Layout
+
+    def __init__(self, table: np.ndarray) -> None:
+        """Take the fields from a table of one row."""
+        vars(self).update(_layout=table.dtype)
+        KeyState.load(self, table)
+
+    def load(self, table: np.ndarray) -> None:
+        """Replace the fields by those of a table of one row."""
+        vars(self).update({name: table[name][0] for name in self._layout.names})
+
+    def table(self) -> np.ndarray:
+        """Return the fields as a table of one row."""
+        state = np.zeros(1, self._layout)
+        for name in self._layout.names:
+            state[name] = vars(self)[name]
+        return state
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raise KeyError for a field that the state does not have."""
+        type_ = self._layout[name]
+        if type(value) is not type_.type or type_.kind == "S":
+            value = cast(name, type_, [value])[0]
+        vars(self)[name] = value
 
 
 class RowState:

@@ -16,7 +16,7 @@ from tickproof.reference.api import Application, PipelineError
 from tickproof.reference.api.layouts import BadRecord, cast, fields, new, one_by_one, view
 from tickproof.reference.compiler.columns import PLACE, in_spark, leaving
 from tickproof.reference.compiler.steps import checked, refused
-from tickproof.reference.compiler.streaming import expect_on_records, first_stage, keyed
+from tickproof.reference.compiler.streaming import expect_rows, first_stage, keyed
 from tickproof.reference.kafka import sink
 
 #: A row for a topic: see `sink.write`.
@@ -53,7 +53,7 @@ def start(
     name: begins the names that the query has on the broker. max_records: of a stream, in a
     micro-batch. The application has one sink.
     """
-    expect_on_records(application)
+    expect_rows(application)
     if len(application.sinks) != 1 or application.sinks[0].encoder is None:
         raise PipelineError(f"{application.name}: expected one sink, with an encoder")
     if not application.keys and len(application.pipelines) > 1:
@@ -101,7 +101,9 @@ def _rows(
         for field, column in zip(fields(source.decoder), columns, strict=True):
             records[field] = cast(field, source.decoder[field], column)
         sound = checked(source, partitions[0], records, np.array(offsets))
-        yield from first_stage(application, number, partitions[0], *sound)
+        # No combine: which writer gets what it decides would follow from how large a batch of
+        # Arrow is, a setting that may change before a batch runs again.
+        yield from first_stage(application, number, partitions[0], [sound], combine=False)
 
 
 def _decoded(source, partition: int, offsets: Sequence[int], values, decode) -> Iterator[tuple]:
@@ -125,12 +127,11 @@ def _messages(
     context = TaskContext.get()
     assert context is not None
     for batch in batches:
-        records = view(b"".join(batch["record"].to_pylist()), last.encoder)
-        messages = [encode(one) for one in one_by_one(records)]
-        writers: object = batch["partition"]
-        if application.keys:
-            writers = [context.partitionId()] * len(messages)
-        keys, values = zip(*messages, strict=True) if messages else ((), ())
-        columns = [writers, keys, values, *(batch[name] for name in PLACE.names)]
+        messages = []
+        for *place, part, _, records in zip(*map(pa.Array.to_pylist, batch.columns), strict=True):
+            writer = context.partitionId() if application.keys else place[1]
+            for n, record in enumerate(one_by_one(view(records, last.encoder))):
+                messages.append((writer, *encode(record), *place, part + n.to_bytes(4, "big")))
+        columns = zip(*messages, strict=True) if messages else [()] * len(MESSAGES)
         arrays = [pa.array(one, type_) for one, type_ in zip(columns, MESSAGES.types, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=MESSAGES)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from random import Random
 
 import numpy as np
@@ -20,7 +22,9 @@ from tickproof.reference.connectors.wire import Chunk
 States = dict[tuple[int, object], dict[str, tuple]]
 
 
-def play_rows(application: Application, records: Input, split: Split, shuffle: int = 0) -> Played:
+def play_rows(
+    application: Application, records: Input, split: Split, shuffle: int = 0, combine: bool = True
+) -> Played:
     """Run all batches: read and compute, shuffle by key, advance each key, order the outputs.
 
     shuffle: a seed for the order in which rows arrive. What is played is of the one sink, and
@@ -28,7 +32,7 @@ def play_rows(application: Application, records: Input, split: Split, shuffle: i
     """
     (sink,) = application.sinks
     played, states = Played(), {}
-    for made in batches(application, records, split, states, shuffle):
+    for made in batches(application, records, split, states, shuffle, combine):
         played.batches.append(plain(made[sink.stream]))
     stored = [(key, values) for (_, key), of_one in states.items() for values in of_one.items()]
     for key, (name, values) in stored:
@@ -41,20 +45,26 @@ def play_rows(application: Application, records: Input, split: Split, shuffle: i
 
 
 def batches(
-    application: Application, records: Input, split: Split, states: States, shuffle: int = 0
+    application: Application,
+    records: Input,
+    split: Split,
+    states: States,
+    shuffle: int = 0,
+    combine: bool = True,
 ) -> Iterator[dict[int, np.ndarray]]:
     """Run all batches; yield what each gives to each sink's stream. States are left behind."""
     random = Random(shuffle)
     for ranges in split.ranges(records):
-        rows = list(_read(application, records, ranges))
+        rows = list(_read(application, records, ranges, combine))
         for stage, name in enumerate(application.keys, 1):
             random.shuffle(rows)  # a shuffle keeps no order
             processor, made = KeyedStage(application, stage), []
             for key in {row[name] for row in rows}:
                 fresh = dict.fromkeys(state.name for state in application.states(stage))
                 mine = [row for row in rows if row[name] == key]
-                before = states.get((stage, key), fresh)
-                states[stage, key], outputs = processor.advance(before, mine)
+                before = fresh | states.get((stage, key), {})
+                after, outputs = processor.advance(before, mine)
+                states.setdefault((stage, key), {}).update(after)
                 made += outputs
             rows = made
         random.shuffle(rows)
@@ -66,12 +76,12 @@ def batches(
         }
 
 
-def _read(application: Application, records: Input, ranges) -> Iterator[Row]:
+def _read(application: Application, records: Input, ranges, combine: bool) -> Iterator[Row]:
     for number, pipeline in enumerate(application.pipelines):
-        for (stream, partition), start, end in ranges:
+        for (stream, partition), cuts in groupby(ranges, itemgetter(0)):
             if stream != pipeline.source.stream:
                 continue
-            data = records[stream, partition][start:end].tobytes()
-            chunk = Chunk(start, end - start, data)
-            for batch in rows_of(application, number, partition, [chunk]):
+            mine = records[stream, partition]
+            chunks = [Chunk(a, b - a, mine[a:b].tobytes()) for _, a, b in cuts if a < b]
+            for batch in rows_of(application, number, partition, chunks, combine):
                 yield from (Row(*row)(*row.values()) for row in batch.to_pylist())

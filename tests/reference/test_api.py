@@ -21,6 +21,7 @@ from tickproof.reference.api import (
     Timer,
     words,
 )
+from tickproof.reference.api.arrays import grouped, numbered, on_arrays
 from tickproof.reference.api.layouts import (
     BadRecord,
     cast,
@@ -33,7 +34,6 @@ from tickproof.reference.api.layouts import (
     view,
 )
 from tickproof.reference.apps import circuit_breaker, market_spread, vwap
-from tickproof.reference.blocks.arrays import grouped, numbered
 
 RECORD = framed(("key", "<u8"), ("value", "<i8"))
 OTHER = framed(("key", "<u8"))
@@ -163,6 +163,22 @@ REFUSED = {
         [pipeline("at", counting(state=AT, timer=Timer("at", "at", nothing)), decoder=TEXTS)],
         "app, pipeline one: count: expected a timer on numbers of one type, got |S8 and |S8",
     ),
+    "a timer beside a function on arrays": (
+        [
+            pipeline(
+                "key",
+                StateComputation(
+                    "count",
+                    TOTAL,
+                    on_arrays(lambda *_: None),
+                    RECORD,
+                    timer=Timer("n", "key", nothing),
+                ),
+                sink=SINK,
+            )
+        ],
+        "app, pipeline one: count: expected a function on one record beside a timer",
+    ),
     "step without decoder": (
         [pipeline(plain("twice"), decoder=None, sink=SINK)],
         "app, pipeline one: twice needs a decoder in front of it",
@@ -207,7 +223,7 @@ def test_steps_stand_behind_the_key_that_was_chosen_last():
 
 def test_the_api_exports_what_it_names_and_no_more():
     public = {name for name in vars(api) if name[0].isalpha()}
-    assert public - {"words", "layouts"} == set(api.__all__)
+    assert public - {"arrays", "words", "layouts"} == set(api.__all__)
     assert vars(words).keys() >= set(api.__all__)
     assert "Any" not in vars(words)
 

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from tests.long import LONG
-from tickproof.reference.compiler.columns import OUTPUT, in_log_order
+from tickproof.reference.compiler.columns import OUTPUT, cell, in_log_order
 
 SIZE, COUNT = 8 << 20, 300
+
+
+def test_a_cell_takes_records_that_are_apart():
+    records = np.arange(6, dtype="<u4")
+    assert cell(records[::2])[0].as_py() == records[::2].tobytes()
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_rows_of_one_place_have_one_order(backwards):
+    rows = [(0, 0, 7, b"", 5, bytes([first, 1])) for first in (3, 1, 2)]
+    found = [dict(zip(OUTPUT.names, row, strict=True)) for row in rows]
+    batch = pa.RecordBatch.from_pylist(found[::-1] if backwards else found, OUTPUT)
+    ((_, framed),) = in_log_order([batch])
+    assert b"".join(framed) == bytes([1, 1, 2, 1, 3, 1])
 
 
 @LONG

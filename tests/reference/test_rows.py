@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
 from hypothesis import given, settings
@@ -17,7 +21,18 @@ from tests.reference.playing import plain, play, splits
 from tests.reference.playing_rows import batches, play_rows
 from tests.reference.querying import recorded, running, with_state
 from tests.reference.served import Served, partition
-from tests.reference.test_apps import I64, by_key, by_partition, keyed, market, messages, values
+from tests.reference.test_apps import (
+    I64,
+    by_key,
+    by_partition,
+    emits,
+    keyed,
+    market,
+    messages,
+    points,
+    values,
+    verdicts,
+)
 from tickproof.reference import apps
 from tickproof.reference.api import (
     Application,
@@ -29,16 +44,18 @@ from tickproof.reference.api import (
     State,
     StateComputation,
     Timer,
+    arrays,
 )
 from tickproof.reference.api.layouts import framed, new
 from tickproof.reference.apps import circuit_breaker, count, double, votes
+from tickproof.reference.apps.market_spread import VERDICT
 from tickproof.reference.blocks import streaming as blocks
-from tickproof.reference.compiler import batch
+from tickproof.reference.compiler import batch, processor
 from tickproof.reference.compiler import streaming as rows
 from tickproof.reference.compiler.checkpoint import facts
-from tickproof.reference.compiler.columns import columns, leaving
-from tickproof.reference.compiler.processor import KeyedStage, KeyState
-from tickproof.reference.compiler.steps import RecordError, StepError, applied
+from tickproof.reference.compiler.columns import OUTPUT, columns, in_log_order, leaving
+from tickproof.reference.compiler.processor import KeyedStage, stored
+from tickproof.reference.compiler.steps import KeyState, RecordError, StepError, applied
 from tickproof.reference.connectors.wire import Chunk
 
 COUNT = apps.make("count", {"emit": "every"}, on_arrays=False)
@@ -68,32 +85,86 @@ def test_double_as_in_blocks(numbers, partitions, split):
     expect_the_same(apps.make("double", {}, on_arrays=False), given_, split)
 
 
-@LONG
 @settings(deadline=None)
-@given(keyed, st.integers(1, 3), splits)
-def test_count_as_in_blocks_and_in_order(pairs, partitions, split):
+@given(keyed, st.integers(1, 3), splits, st.booleans())
+def test_count_in_order(pairs, partitions, split, on_arrays):
     records = values(pairs, partitions)
-    expect_the_same(COUNT, records, split)
-    for points in by_key(play_rows(COUNT, records, split).outputs).values():
-        assert [n for n, _ in points] == list(range(1, len(points) + 1))
+    expected, state = points(records, split)
+    played = play_rows(apps.make("count", {"emit": "every"}, on_arrays), records, split)
+    assert [by_key(b) for b in played.batches] == expected
+    assert played.state == state
 
 
-@LONG
 @settings(deadline=None)
 @given(
     messages,
-    st.sampled_from(["rejects", "verdicts"]),
+    emits,
     st.sampled_from(["merged", "two"]),
     st.integers(1, 3),
     splits,
+    st.booleans(),
+    st.booleans(),
 )
-def test_market_spread_as_in_blocks(rows_, emit, inputs, partitions, split):
-    application = apps.make("market-spread", {"inputs": inputs, "emit": emit}, on_arrays=False)
+def test_market_spread_in_every_way(rows_, emit, inputs, partitions, split, on_arrays, combine):
+    params = {"inputs": inputs, "emit": emit}
+    application = apps.make("market-spread", params, on_arrays=on_arrays)
     records = market(rows_, partitions, two=inputs == "two")
-    expect_the_same(application, records, split)
+    expected, state = verdicts(records, split, emit)
     # Run again, with rows that arrive in another order, a batch is the same, byte for byte.
-    first, again = (play_rows(application, records, split, shuffle) for shuffle in (1, 2))
+    first, again = (play_rows(application, records, split, shuffle, combine) for shuffle in (1, 2))
     assert first.batches == again.batches
+    assert [Counter(b) for b in first.batches] == expected
+    # Of a symbol whose orders were all decided early nothing is stored.
+    assert [row for row in first.state if row[1]] == [row for row in state if row[1]]
+
+
+def test_most_orders_are_decided_where_they_are_read():
+    rows_ = [(False, 0, (40, 42))] * 50 + [(True, 0, (9, 9))] * 50 + [(True, 1, (9, 9))] * 3
+    (records,) = market(rows_, 1, two=False).values()
+    application = apps.make("market-spread", {"inputs": "merged", "emit": "verdicts"})
+    # Most of the orders are in another chunk than their quote.
+    pieces = [(0, records[:60]), (60, records[60:])]
+    chunks = [Chunk(100 + at, len(piece), piece.tobytes()) for at, piece in pieces]
+    found = {}
+    for combine in (True, False):
+        made = pa.Table.from_batches(rows.rows_of(application, 0, 0, chunks, combine)).to_pylist()
+        decided = b"".join(row["records"] for row in made if row["sink"] == 0)
+        travel = [number for row in made if row["sink"] is None for number in row["id"]]
+        found[combine] = len(decided) // VERDICT.itemsize, travel
+    assert found == {True: (50, [50, 101, 102, 103]), False: (0, [*range(1, 104)])}
+
+
+@pytest.mark.parametrize(("type_", "key"), [("S1", b"131"), ("<u8", 3), ("i1", 3)])
+def test_what_is_decided_early_has_a_key_that_follows_from_its_partition(type_, key):
+    layout = framed(("schema", type_), ("value", "<i8"))
+
+    def combine(records):
+        return records[:1], records[1:]
+
+    step = StateComputation("step", count.TOTAL, times_and_values, layout, combine)
+    pipeline = Pipeline("all", Source(0, layout)).by("schema").to(step).into(Sink(0, layout))
+    records = new(3, layout)
+    records["value"] = 5, 6, 7
+    chunk = Chunk(40, 3, records.tobytes())
+    made = rows.rows_of(Application("app", [pipeline]), 0, 131, [chunk])
+    decided, left = (row for batch_ in made for row in batch_.to_pylist())
+    assert (decided["schema"], decided["records"]) == (key, records[1:].tobytes())
+    assert (left["sink"], left["size"], left["value"]) == (None, 1, [5])
+
+
+def test_the_output_of_one_key_is_cut(monkeypatch):
+    monkeypatch.setattr(processor, "CHUNK_BYTES", 3 * count.POINT.itemsize)
+    records = values([(7, 1)] * 8, 1)
+    application = apps.make("count", {"emit": "every"})
+    (chunk,) = (Chunk(0, 8, part.tobytes()) for part in records.values())
+    (batch_,) = rows.rows_of(application, 0, 0, [chunk])
+    given_ = [Row(*row)(*row.values()) for row in batch_.to_pylist()]
+    _, made = KeyedStage(application, 1).advance({"total": None}, given_)
+    assert [len(row.records) // count.POINT.itemsize for row in made] == [3, 3, 2]
+    arrived = pa.RecordBatch.from_pylist([row.asDict() for row in reversed(made)], OUTPUT)
+    ((_, framed_),) = in_log_order([arrived])
+    points = np.frombuffer(b"".join(framed_), count.POINT)
+    assert points["n"].tolist() == [*range(1, 9)]
 
 
 #: How many keys have come so often: a key, and then a key that the first step makes.
@@ -145,8 +216,8 @@ def test_a_second_key_sees_log_order_in_every_split(pairs, split):
         seen[key] += 1
         if seen[key] % 4:
             last |= {seen[key]: value} | ({0: value} if seen[key] % 2 else {})
-    stored = {key: of_one["keys"][1] for (stage, key), of_one in found.items() if stage == 2}
-    assert stored == last
+    kept = {key: of_one["keys"][1] for (stage, key), of_one in found.items() if stage == 2}
+    assert kept == last
 
 
 # -- streamed -----------------------------------------------------------------------
@@ -199,6 +270,31 @@ def test_streamed_over_a_restart_as_in_batch(spark, left):
     assert_df_equality(made, expected, ignore_row_order=True, ignore_nullable=True)
 
 
+@pytest.mark.parametrize("combine", few([True, False]))
+def test_market_spread_goes_on_from_a_checkpoint(spark, tmp_path, combine):
+    """Orders before and behind quotes, whose symbols meet again in later batches and chunks."""
+    application = apps.make("market-spread", {"inputs": "merged", "emit": "verdicts"})
+    which = np.arange(RECORDS) ** 2 % 11
+    rows_ = [(bool(w % 3), int(w) % 2, (40, 42 + int(w))) for w in which]
+    parts = []
+    for number, symbol in enumerate((0, 2)):
+        mine = [(order, symbol * once, prices) for order, once, prices in rows_]
+        (records,) = market(mine, 1, two=False).values()
+        records["symbol"] += np.uint64(number << 56)  # a symbol has one partition
+        parts.append(partition(tmp_path / "in", 0, number, records))
+    with Served(tmp_path, parts, VERDICT.itemsize - 4) as served:
+        options = {"max_records": 70, "combine": combine}
+        for share in (0.31, 0.62, 1.0):
+            served.publish(share)
+            with running(spark, application, served, tmp_path / "c", rows, **options) as run:
+                run.until(served.ends)
+        made, expected = (
+            recorded(spark, application, served),
+            batch.run(spark, application, served.files),
+        )
+        assert_df_equality(made, expected, ignore_row_order=True, ignore_nullable=True)
+
+
 def test_spark_shows_the_state_by_key(spark, left):
     served, checkpoint = left
     reader = spark.read.format("statestore").option("stateVarName", "total")
@@ -213,6 +309,7 @@ def test_spark_shows_the_state_by_key(spark, left):
 # -- what is refused ----------------------------------------------------------------
 
 WIDER = State("total", np.dtype([*count.TOTAL.layout.descr, ("last", "<i8")]))
+WITHOUT = SimpleNamespace(start=partial(rows.start, combine=False))
 OF_ANOTHER = {
     "form": (apps.make("count", {"emit": "every"}), blocks, "form: expected 'blocks', got 'rows'"),
     "application": (
@@ -226,6 +323,7 @@ OF_ANOTHER = {
     "state": (
         with_state(COUNT, WIDER), rows, "state: expected \"total [",
     ),
+    "combine": (COUNT, WITHOUT, "combine: expected 0, got 1"),
 }  # fmt: skip
 
 
@@ -234,6 +332,15 @@ def test_the_checkpoint_of_another(spark, left, application, form, text):
     served, checkpoint = left
     with running(spark, application, served, checkpoint, form) as run:
         assert f"CheckpointError: {checkpoint}: {text}" in run.failure()
+
+
+def test_the_checkpoint_of_an_older_version(spark, left, tmp_path):
+    served, checkpoint = left
+    copy = shutil.copytree(checkpoint, tmp_path / "c", ignore=shutil.ignore_patterns("*.crc"))
+    for offsets in (copy / "offsets").glob("[0-9]*"):
+        offsets.write_text(offsets.read_text().replace(', "combine": 1', ""))
+    with running(spark, COUNT, served, copy, rows) as run:
+        assert "combine: expected 1, got None" in run.failure()
 
 
 @pytest.mark.parametrize(
@@ -299,22 +406,22 @@ def test_a_text_that_is_too_long_is_never_cut():
     step = Computation("step", lambda record: (b"ABC",), framed(("word", "S2")))
     with pytest.raises(StepError, match=r"^step: word: expected at most 2 bytes, got 3"):
         applied(step, new(1, count.VALUE))
-    state = KeyState(np.dtype([("word", "S2")]), None)
+    state = KeyState(np.zeros(1, [("word", "S2")]))
     with pytest.raises(ValueError, match=r"^word: expected at most 2 bytes, got 3"):
         state.word = b"ABC"
-    assert state.stored() == (b"",)
+    assert stored(state) == (b"",)
 
 
 def test_a_field_of_a_state_may_be_named_like_its_method():
-    layout = np.dtype([("stored", "<i8")])
+    layout = np.dtype([("table", "<i8")])
 
     def last(record, state):
-        state.stored = record.value
-        return record.key, 1, state.stored
+        state.table = record.value
+        return record.key, 1, state.table
 
     step = StateComputation("last", State("last", layout), last, count.POINT)
     application = Application("last", [VALUES.by("key").to(step).into(POINTS)])
-    row = Row("pipeline", "partition", "offset", "part", "key", "value")(0, 0, 0, b"", 7, 5)
+    row = Row(*leaving(application, 0).names)(0, 0, 0, b"", None, None, 1, 7, [5])
     after, _ = KeyedStage(application, 1).advance({"last": None}, [row])
     assert after == {"last": (5,)}
 
@@ -339,7 +446,7 @@ def test_a_timer_in_the_past_is_refused(due):
     records = new(1, count.VALUE)
     records["value"] = 5
     with pytest.raises(StepError, match=f"^wait: expected a timer later than 5, got {due}$"):
-        applied(step, records, [KeyState(waiting.layout, None)])
+        applied(step, records, [KeyState(np.zeros(1, waiting.layout))])
 
 
 def test_two_pipelines_whose_columns_differ():
@@ -378,14 +485,24 @@ def test_what_blocks_cannot_do_they_refuse(application, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_a_function_on_arrays_is_refused(spark, left):
-    checkpoint = left[1]
-    text = "^count: count: expected a function on one record"
+def test_functions_on_arrays_are_refused_with_several_keys(tmp_path):
+    @arrays.on_arrays
+    def nothing(records, rows, states):
+        return records[:0]
+
+    (pipeline,) = TWO_KEYS.pipelines
+    first, second, third = pipeline.stages
+    steps = (replace(second.steps[0], function=nothing),)
+    stages = (first, replace(second, steps=steps), third)
+    application = replace(TWO_KEYS, pipelines=[replace(pipeline, stages=stages)])
+    text = "^two-keys: times: expected a function on one record, since there are several keys"
     with pytest.raises(PipelineError, match=text):
-        rows.start(spark, apps.make("count", {"emit": "every"}), {}, {}, checkpoint)
+        rows.start(None, application, {}, {}, tmp_path)
 
 
-@pytest.mark.parametrize("field", [("offset", "<i8"), ("part", "S4"), ("name", "<c8")])
+@pytest.mark.parametrize(
+    "field", [("offset", "<i8"), ("part", "S4"), ("records", "<u8"), ("name", "<c8")]
+)
 def test_a_field_that_makes_no_column(field):
     with pytest.raises(PipelineError, match=f"^field {field[0]} of .*: expected a number"):
         columns(framed(field))

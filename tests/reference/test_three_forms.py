@@ -15,12 +15,12 @@ from tickproof.reference.api import (
     StateComputation,
     Timer,
 )
+from tickproof.reference.api.arrays import on_arrays
 from tickproof.reference.api.layouts import framed, new
 from tickproof.reference.apps import vwap
 from tickproof.reference.blocks.blocks import Block, advanced, expect_blocks, table_of
 from tickproof.reference.compiler import batch
-from tickproof.reference.compiler.processor import KeyState
-from tickproof.reference.compiler.steps import RecordError, StepError, through
+from tickproof.reference.compiler.steps import KeyState, RecordError, StepError, through
 
 VALUE = framed(("key", "<u8"), ("value", "<i8"))
 POINT = framed(("key", "<u8"), ("n", "<u8"))
@@ -38,7 +38,7 @@ def application(
 
 def in_rows(app: Application, records: np.ndarray) -> list:
     (stage,) = app.pipelines[0].stages[1:]
-    states = {state.name: KeyState(state.layout, None) for state in app.states(1)}
+    states = {state.name: KeyState(np.zeros(1, state.layout)) for state in app.states(1)}
     return next(made.tolist() for sink, made, _ in through(stage, records, states) if sink)
 
 
@@ -84,6 +84,13 @@ def assigned(name, value):
 def test_what_a_state_cannot_hold_is_never_cut_off(form, function, field, said):
     with pytest.raises(StepError, match=said):
         form(application(function, [field]), values(2**53 + 1, 1))
+
+
+@pytest.mark.parametrize("form", [in_rows, in_batch, in_blocks])
+@pytest.mark.parametrize("made", [new(2, VALUE), None])
+def test_what_a_function_on_arrays_may_return(form, made):
+    with pytest.raises(StepError, match=r"^step: expected records of .*, got "):
+        form(application(on_arrays(lambda *_: made), [("n", "<u8")]), values(5))
 
 
 @pytest.mark.parametrize("form", [in_rows, in_batch, in_blocks])

@@ -1,4 +1,4 @@
-"""What functions on arrays are made with, which blocks take besides those on one record."""
+"""What functions on arrays are made with; a step takes them in place of one on a record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ def grouped(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return order, np.append(True, step)[: len(ids)], np.append(step, True)[: len(ids)]
 
 
+def joined(*parts: np.ndarray) -> np.ndarray:
+    """Return records of one layout, one part after the other."""
+    # As bytes: numpy joins records field by field, fifteen times slower.
+    return np.concatenate([part.view(f"V{part.itemsize}") for part in parts]).view(parts[0].dtype)
+
+
 def numbered(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (the distinct keys, for each key its index among them)."""
     encoded = pa.array(np.ascontiguousarray(keys)).dictionary_encode()
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+    return encoded.dictionary.to_numpy(zero_copy_only=False), encoded.indices.to_numpy()
