@@ -30,6 +30,7 @@ from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.listener import listener
 from tickproof.conformance.log_server.obstacle import Obstacle
 from tickproof.conformance.log_server.serving import Observer
+from tickproof.conformance.log_server.sink import Input, Sink
 
 #: So many connections are served at once; more wait in the backlog.
 MOST_CONNECTIONS: Final = 1024
@@ -54,7 +55,7 @@ class Proxy:
     committed by themselves; "join-received", "joined" and "join-acked" of those in a transaction;
     "group-received", "-added" and "-acked" of AddOffsetsToTxn. ``fetched(stream, partition, first,
     end)`` is called before records of input leave. Both are called in the thread of the proxy and
-    must not block.
+    must not block. ``sink`` delays the answers to output, by how far the input is fetched.
 
     Raises OSError with the port in its text where the port is taken.
     """
@@ -67,10 +68,12 @@ class Proxy:
         observer: Observer | None = None,
         port: int = 0,
         fetched: Callable[[int, int, int, int], None] | None = None,
+        sink: tuple[Sink, Input] | None = None,
     ) -> None:
         self.upstream_port, self.event = upstream_port, on_event
         self.observer: Observer = observer or (lambda _kind, _connection: None)
         self.fetched = fetched or (lambda _stream, _partition, _first, _end: None)
+        self.sink = sink
         #: Hears of each connection with a first good request; it must not block.
         self.greeted: Callable[[ConnectionUse], None] = lambda _use: None
         #: Kafka's clients say nothing of it; it is here because a run has one.
@@ -131,7 +134,13 @@ class Proxy:
 
     def release_waits(self, on: bool) -> None:
         """End (or allow again) all that makes the engine wait: it is dead, read what it left."""
-        self.call(lambda: self.links.release_waits(on))
+
+        def release() -> None:
+            self.links.release_waits(on)
+            if self.sink:
+                self.sink[0].release_waits(on)
+
+        self.call(release)
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until every connection was read to its end; False at the deadline."""

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka import metadata, refusals, wire
-from tickproof.conformance.kafka.exchanges import Conversation, Exchange
+from tickproof.conformance.kafka.exchanges import COMMIT, PLAIN, STAGED, Conversation, Exchange
 from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.frame_stream import Budget, FrameStream, sized
 from tickproof.conformance.kafka.traffic import Topics, Traffic
@@ -31,12 +31,15 @@ from tickproof.conformance.log_server.frame_splitter import Truncated
 from tickproof.conformance.log_server.obstacle import Obstacle
 from tickproof.conformance.log_server.outbox import Outbox
 from tickproof.conformance.log_server.serving import Observer
+from tickproof.conformance.log_server.sink import Input, Sink
 from tickproof.conformance.log_server.timed_faults import Lasting, pieces
 
 #: How long the broker may take to handle what a dead client has left behind.
 LEFT_S: Final = 5.0
 #: How long a part of an answer may take to reach the client before a cut.
 REACHED_S: Final = 1.0
+#: Moments of what a sink takes.
+_OUTPUT: Final = (PLAIN, STAGED, COMMIT)
 #: Api keys and versions beyond any that exist: what sends them is no Kafka client.
 _KEYS: Final = range(256)
 
@@ -65,6 +68,8 @@ class Hub(Protocol):
     obstacle: Obstacle
     #: Hears of records of input that leave: stream, partition, first offset, end offset.
     fetched: Callable[[int, int, int, int], None]
+    #: Delays the answers to output, by how far the input is fetched; None: nothing does.
+    sink: tuple[Sink, Input] | None
 
     @property
     def silent(self) -> bool:
@@ -332,11 +337,25 @@ class Connection:
         self.use.sent += exchange.records if taken else 0
         if moments:
             await self._moment(moments.taken)
+        if moments in _OUTPUT:
+            await self._bear_sink()
         if moments and exchange.side and self._cuts("sink"):
             await self._cut("sink", frame)
         await self._send(frame)
         if moments:
             await self._moment(moments.acked)
+
+    async def _bear_sink(self) -> None:
+        """Wait as the sink has it before output is acknowledged; it ends with the engine."""
+        if self._hub.sink is None or not self._hub.sink[0].waits:
+            return
+        sink, log = self._hub.sink
+        over = lambda: sink.released or self._client_gone  # noqa: E731
+        if (stall := sink.stall(self._hub.traffic)) is not None:
+            await self._pause(stall.until, over)
+            sink.stalled(stall)
+        if delay_s := sink.acknowledgement_delay(log):
+            await self._pause(time.monotonic() + delay_s, over)
 
     # -- input -----------------------------------------------------------------------------
 

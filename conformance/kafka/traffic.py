@@ -88,3 +88,8 @@ class Traffic:
     def produced(self) -> int:
         """Records of output that the broker took, in transactions or not."""
         return self.plain + self.transactional
+
+    @property
+    def taken(self) -> int:
+        """The same, as `log_server.sink` has it."""
+        return self.produced

@@ -26,6 +26,7 @@ from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
 from tickproof.conformance.log_server.open_loop import OpenLoop
 from tickproof.conformance.log_server.publisher import Publisher
 from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.sink import Sink
 from tickproof.conformance.scenario import Scenario
 from tickproof.generators.layouts import framed
 from tickproof.generators.partitions import BuiltInput
@@ -39,6 +40,7 @@ def open_over_kafka(
     run_id: str,
     log: InputLog,
     recorder: Recorder,
+    sink: Sink,
     publisher: Publisher | OpenLoop,
     faults: FaultController,
     stack: contextlib.ExitStack,
@@ -78,7 +80,7 @@ def open_over_kafka(
         return faults.observe(moment, connection)
 
     roles = Roles(exchange.inputs, {exchange.output})
-    proxy = Proxy(address.engine_port, roles, event, observe, port, exchange.fetched)
+    proxy = Proxy(address.engine_port, roles, event, observe, port, exchange.fetched, (sink, log))
     stack.enter_context(proxy)
     exchange.traffic = proxy.traffic
     tell(

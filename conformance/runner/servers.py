@@ -82,6 +82,7 @@ def open_servers(
             run_id,
             log,
             recorder,
+            sink,
             publisher,
             faults,
             stack,

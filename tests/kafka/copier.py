@@ -18,6 +18,8 @@ from tickproof.conformance.kafka.cluster import Cluster
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
 from tickproof.conformance.log_server.serving import Observer
+from tickproof.conformance.log_server.sink import Sink
+from tickproof.conformance.scenario import SinkBehaviour
 
 PARTITIONS = 2
 WAIT_S = 20.0
@@ -41,6 +43,12 @@ def producer(address: str, **settings: Any) -> Producer:
     return Producer(client(address, **{"linger.ms": 1, **settings}))
 
 
+class Endless:
+    """An input whose end is never fetched."""
+
+    fetched, total = 0, 1
+
+
 @dataclass
 class Stage:
     """Topics of a run on a broker, the proxy before it, and what was seen."""
@@ -51,19 +59,25 @@ class Stage:
     moments: list[tuple[str, int]] = field(default_factory=list)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     fetches: list[tuple[int, int, int, int]] = field(default_factory=list)
+    slow: SinkBehaviour = field(default_factory=SinkBehaviour)
     fed: int = 0
 
     def __post_init__(self) -> None:
         self.input, self.output = f"in-{self.name}", f"out-{self.name}"
         Cluster(self.kit).create({self.input: PARTITIONS, self.output: PARTITIONS})
         self._feeder = producer(self.kit)
+        self.sink = Sink(self.slow, self._note)
         self.proxy = Proxy(
             self.broker.address.engine_port,
             Roles({self.input: 0}, {self.output}),
-            lambda kind, **fields: self.events.append((str(kind), fields)),
+            self._note,
             self._observe,
             fetched=lambda *fetch: self.fetches.append(fetch),
+            sink=(self.sink, Endless()),
         )
+
+    def _note(self, kind: Any, **fields: Any) -> None:
+        self.events.append((str(kind), fields))
 
     def _observe(self, moment: str, connection: int) -> Any:
         self.moments.append((moment, connection))

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.copier import Copier, Reader, Stage, staged, wait_until
+from tests.kafka.copier import WAIT_S, Copier, Reader, Stage, staged, wait_until
 from tickproof.conformance.fault_steps import HalfOpenStep, LateStep, fault_step
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.kafka.broker import Broker
+from tickproof.conformance.scenario import SinkBehaviour
 
 RECORDS = 60
 
@@ -114,6 +115,32 @@ def test_a_side_without_connections_cannot_be_struck(broker: Broker) -> None:
         for side in ("source", "sink"):
             with pytest.raises(LookupError, match=f"no connection of the {side} was open"):
                 stage.proxy.links.aim(fault_of(fault_step("cut", side, "fetched")))  # type: ignore[arg-type]
+
+
+def test_a_sink_that_stands_still_takes_output_and_does_not_answer(broker: Broker) -> None:
+    with staged(broker, slow=SinkBehaviour(stall_after=1, stall_s=WAIT_S)) as stage:
+        with Copier(stage):
+            stage.feed(RECORDS)
+            wait_until(lambda: stage.seen("stall"))
+            assert stage.proxy.traffic.produced  # the broker has it
+            assert not any(moment == "stage-acked" for moment, _ in stage.moments)
+            stage.proxy.release_waits(True)  # as an engine's death does
+            reader = Reader(stage)
+            reader.wait_for(RECORDS)
+            reader.close()
+        assert not stage.seen("stall-ended")
+
+
+def test_output_is_acknowledged_late_until_the_budget_is_used_up(broker: Broker) -> None:
+    slow = SinkBehaviour(ack_delay_s=0.05, stall_after=1, stall_s=0.1, budget_s=0.5)
+    with staged(broker, slow=slow) as stage, Copier(stage):
+        reader = Reader(stage)
+        while stage.sink.spent_s < slow.budget_s:
+            stage.feed(10)
+            reader.wait_for(stage.fed)
+        reader.close()
+        assert len(stage.seen("stall-ended")) == 1
+        assert stage.sink.spent_s == pytest.approx(slow.budget_s)
 
 
 def test_output_cannot_be_late(play: Play) -> None:
