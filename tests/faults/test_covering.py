@@ -81,6 +81,18 @@ def test_a_point_asks_for_nothing_that_is_not_claimed(survives):
         assert {fault.needs for fault in faults_of(drawn.faults)} - {None} <= set(offer.survives)
 
 
+@pytest.mark.parametrize("commits", [True, False])
+def test_over_kafka_a_point_has_only_what_there_is(commits):
+    survives = ("connection", "engine", "worker")
+    kafka = Offer(Carrier.COUNT_EVERY, survives, over_kafka=True, commits=commits)
+    points = sessions.points_of((kafka,), "full")
+    found = {value for point in points for value in point.values}
+    assert not found & {Strike.LATE_SINK, When.CUTTING, When.DRAINING}
+    assert not any("state" in strike.value for strike in found & set(Strike))
+    assert found >= {Strike.KILL_ENGINE, Strike.REFUSE_SINK, When.COMMITTING, When.RECOVERY}
+    assert (When.SECOND_CUT in found) is commits
+
+
 def test_what_points_already_cover_is_not_drawn_again():
     space = space_of(EVERYTHING, "full")
     first = list(itertools.islice(space.covering(1), 40))

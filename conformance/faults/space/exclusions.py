@@ -86,6 +86,17 @@ EXCLUSIONS: Final[tuple[Exclusion, ...]] = (
 )  # fmt: skip
 
 
+#: What there is not over Kafka.
+NOT_OVER_KAFKA: Final[tuple[Exclusion, ...]] = (
+    _not({Strike.LATE_SINK}, frozenset(When), "what comes late meets the broker's fencing"),
+    _not({Strike.FILL_STATE, *_DAMAGE}, frozenset(When), "a cut may be in topics, not in files"),
+    _not({When.CUTTING}, frozenset(Strike), "a cut may be in topics, not in files"),
+    _not({When.DRAINING}, frozenset(Strike), "nobody asks for drain"),
+)
+#: The same, of a session of profile quick.
+RARE_OVER_KAFKA: Final[tuple[Exclusion, ...]] = (
+    _not({When.TENTH_CUT}, frozenset(Strike), "some engines commit once a second"),
+)
 #: What takes longer than a session of profile quick has.
 HURRIED: Final[tuple[Exclusion, ...]] = (
     _not(frozenset(Strike), {When.HUNDREDTH_CUT}, "a hundred cuts take some ten seconds"),

@@ -11,8 +11,14 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.space.covering import Space
 from tickproof.conformance.faults.space.dimensions import Carrier, Strike, Value, When
-from tickproof.conformance.faults.space.exclusions import EXCLUSIONS, HURRIED, OF_HOSTS
-from tickproof.conformance.faults.space.strikes import PRELUDES, step_of
+from tickproof.conformance.faults.space.exclusions import (
+    EXCLUSIONS,
+    HURRIED,
+    NOT_OVER_KAFKA,
+    OF_HOSTS,
+    RARE_OVER_KAFKA,
+)
+from tickproof.conformance.faults.space.strikes import CUTS, PRELUDES, step_of
 from tickproof.conformance.scenario import Death, JudgedApp
 
 #: Carrier -> app and params.
@@ -33,13 +39,16 @@ class Offer:
     """An app that an engine claims to run with exact state, and what it survives in it.
 
     scales: whether workers may come and go while it runs. hosts: whether it runs on several, and
-    faults of the network are drawn.
+    faults of the network are drawn. over_kafka: whether it speaks Kafka. commits: whether its cuts
+    are seen, which over Kafka are offsets of a group.
     """
 
     carrier: Carrier
     survives: tuple[str, ...]
     scales: bool = False
     hosts: bool = False
+    over_kafka: bool = False
+    commits: bool = True
 
     @property
     def app(self) -> JudgedApp:
@@ -70,7 +79,10 @@ def offers(spec: EngineSpec, *, on_hosts: bool = False) -> tuple[Offer, ...]:
             claims = spec.claims(app, params)
             if claims.state == "exactly-once":
                 survives = tuple(sorted(claims.survives))
-                found.append(Offer(carrier, survives, claims.rescale == "live", hosts))
+                live, kafka = claims.rescale == "live", spec.kafka
+                grouped = kafka is None or bool(kafka.session_s)
+                offer = Offer(carrier, survives, live, hosts, kafka is not None, grouped)
+                found.append(offer)
     return tuple(found)
 
 
@@ -78,6 +90,9 @@ def offers(spec: EngineSpec, *, on_hosts: bool = False) -> tuple[Offer, ...]:
 def space_of(offered: tuple[Offer, ...], profile: str) -> Space:
     """Return the points that make sense, are claimed, and fit into the time of a profile."""
     sensible = EXCLUSIONS if profile == "full" else (*EXCLUSIONS, *HURRIED)
+    over_kafka = any(offer.over_kafka for offer in offered)
+    if over_kafka:
+        sensible += NOT_OVER_KAFKA if profile == "full" else (*NOT_OVER_KAFKA, *RARE_OVER_KAFKA)
     return Space([*(pair for one in sensible for pair in one.pairs()), *_unclaimed(offered)])
 
 
@@ -97,6 +112,8 @@ def _unclaimed(offered: Iterable[Offer]) -> Iterator[tuple[Value, Value]]:
         yield from (
             (carrier, strike) for strike in Strike if not claimed.issuperset(_needs(strike))
         )
+        if not by_carrier[carrier].commits:
+            yield from ((carrier, when) for when, cuts in CUTS.items() if cuts)
         if not claimed.intersection(PRELUDES):
             yield carrier, When.RECOVERY
             yield carrier, When.SECOND_RECOVERY

@@ -415,7 +415,7 @@ EO.requirement(
     evidence says which.""",
     clauses="""eut-resumes eut-one-cut proc-restart proc-worker-death fair-random-kills
     fair-time-for-a-cut""",
-    needs=Needs(state=("exactly-once",), transport=("log",)),
+    needs=Needs(state=("exactly-once",)),
     judges={space_1: point_held},
 )
 
