@@ -29,6 +29,10 @@ from tickproof.conformance.faults.space.scenarios import scenario
 from tickproof.generators import recipes
 
 ON_HOSTS = tuple(replace(offer, hosts=True) for offer in EVERYTHING)
+OVER_KAFKA = tuple(
+    Offer(offer.carrier, ("connection", "engine", "worker"), over_kafka=True)
+    for offer in EVERYTHING
+)
 VALUES = [value for kind in DIMENSIONS.values() for value in kind]
 SOUND = [pair for one in EXCLUSIONS for pair in one.pairs()]
 
@@ -83,9 +87,8 @@ def test_a_point_asks_for_nothing_that_is_not_claimed(survives):
 
 @pytest.mark.parametrize("commits", [True, False])
 def test_over_kafka_a_point_has_only_what_there_is(commits):
-    survives = ("connection", "engine", "worker")
-    kafka = Offer(Carrier.COUNT_EVERY, survives, over_kafka=True, commits=commits)
-    points = sessions.points_of((kafka,), "full")
+    offered = tuple(replace(offer, commits=commits) for offer in OVER_KAFKA)
+    points = sessions.points_of(offered, "full")
     found = {value for point in points for value in point.values}
     assert not found & {Strike.LATE_SINK, When.CUTTING, When.DRAINING}
     assert not any("state" in strike.value for strike in found & set(Strike))
@@ -110,12 +113,14 @@ def test_hosts_are_struck_where_an_engine_runs_on_some():
 
 
 @pytest.mark.parametrize(
-    ("profile", "offered"), [("quick", EVERYTHING), ("full", EVERYTHING), ("full", ON_HOSTS)]
+    ("profile", "offered"),
+    [("quick", EVERYTHING), ("full", EVERYTHING), ("full", ON_HOSTS), ("full", OVER_KAFKA)],
 )
 def test_every_point_is_a_recipe_and_a_schedule(profile, offered):
     for number, point in enumerate(sessions.points_of(offered, profile)):
         drawn = scenario(point, EVERYTHING[0].survives, "space-1", number, profile)
-        recipes.complete(drawn.recipe)
+        placed = {"partitioner": "murmur2"} if offered is OVER_KAFKA else {}
+        recipes.complete(drawn.recipe | placed)
         assert drawn.recipe["records"] <= MOST_RECORDS
         text = schedule_file.to_toml(schedule_file.from_scenario(drawn))
         assert schedule_file.to_scenario(schedule_file.parse(text, "it")).faults == drawn.faults

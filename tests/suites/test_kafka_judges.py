@@ -26,10 +26,13 @@ from tickproof.conformance.history.events import (
     KafkaTransactions,
     Link,
     PartitionState,
+    Progress,
+    Stall,
+    StallEnded,
     Started,
 )
 from tickproof.conformance.history.fired_fault import FiredFault
-from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.scenario import JudgedApp, Scenario
 from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.require import not_fetched_below
 from tickproof.conformance.testing.output_log import output_log
@@ -43,6 +46,7 @@ judge_errors = judge_of("KA-ERRORS", "kafka-errors")
 judge_lost_session = judge_of("KA-LOST-SESSION", "kafka-partition-returns")
 judge_full = judge_of("EO-FULL-DISK", "count-full-disk")
 judge_damage = judge_of("EO-DAMAGED-CHECKPOINT", "count-damaged-checkpoint")
+judge_slow = judge_of("BP-SLOW-SINK", "slow-sink")
 judge = judge_of("KA-NOT-HELD-UP", "kafka-worker-in-transaction")
 RECORDS = 100
 SECOND = 1_000_000_000
@@ -447,3 +451,30 @@ def test_workers_that_end_by_themselves_after_damage_refuse_it(tmp_path: Path) -
     for number, said in enumerate(("supervisor: worker 1 ended with -9", "worker ends")):
         with pytest.raises(Fail, match="no FETCH"):
             judge_damage(damaged(tmp_path / str(number), said=said))
+
+
+def slow_sink(folder: Path, app: JudgedApp, served: int, grown_mib: int):
+    """Make a run that is correct, whose sink stood still; what was fetched, and grew, meanwhile."""
+    numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
+    twice = (2 * np.arange(RECORDS, dtype="<i8")).view(NUMBER)
+    scenario = Scenario("slow-sink", app, {}, {})
+    run = RunFolder(folder, scenario, make_input=given_input({(0, 0): numbers}), claims=CLAIMS)
+    run.outputs(output_log(twice if app == "double" else numbers, t_ns=9 * SECOND))
+    run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
+    sizes = (100 << 20, *(100 + grown_mib << 20,) * 3)
+    run.events(
+        Stall(t_ns=SECOND),
+        *(Progress(t_ns=n * SECOND, served=served, rss=rss) for n, rss in enumerate(sizes, 2)),
+        StallEnded(t_ns=6 * SECOND),
+    )
+    return run.history()
+
+
+def test_a_client_over_kafka_fetches_ahead_within_bounds(tmp_path: Path) -> None:
+    judge_slow(slow_sink(tmp_path / "bounded", "passthrough", RECORDS // 2, 200))
+    with pytest.raises(Fail, match=r"UNBOUNDED.* 256 MiB"):
+        judge_slow(slow_sink(tmp_path / "grown", "passthrough", RECORDS // 2, 300))
+    with pytest.raises(Fail, match="FETCH to stop"):
+        judge_slow(slow_sink(tmp_path / "all", "passthrough", RECORDS, 10))
+    with pytest.raises(NotClaimed, match="it offers no passthrough"):
+        judge_slow(slow_sink(tmp_path / "small", "double", RECORDS, 10))

@@ -28,6 +28,7 @@ COUNTS: Final = frozenset((Carrier.COUNT_EVERY, Carrier.COUNT_SOME))
 MARKETS: Final = frozenset((
     Carrier.MERGED_VERDICTS, Carrier.MERGED_REJECTS, Carrier.TWO_VERDICTS, Carrier.TWO_REJECTS,
 ))  # fmt: skip
+_TWO: Final = frozenset((Carrier.TWO_VERDICTS, Carrier.TWO_REJECTS))
 _OF_SINK: Final = frozenset(strike for strike in Strike if strike.value.endswith("sink"))
 _DAMAGE: Final = frozenset(strike for strike in Strike if strike.value.startswith("corrupt"))
 #: Of engines that run on several hosts.
@@ -92,6 +93,7 @@ NOT_OVER_KAFKA: Final[tuple[Exclusion, ...]] = (
     _not({Strike.FILL_STATE, *_DAMAGE}, frozenset(When), "a cut may be in topics, not in files"),
     _not({When.CUTTING}, frozenset(Strike), "a cut may be in topics, not in files"),
     _not({When.DRAINING}, frozenset(Strike), "nobody asks for drain"),
+    _not(_TWO, set(Shape) - {Shape.EVEN}, "probes have symbols of their own, which place them"),
 )
 #: The same, of a session of profile quick.
 RARE_OVER_KAFKA: Final[tuple[Exclusion, ...]] = (
