@@ -33,8 +33,10 @@ from tickproof.conformance.history.events import (
 )
 from tickproof.conformance.history.fired_fault import FiredFault
 from tickproof.conformance.scenario import JudgedApp, Scenario
+from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.require import not_fetched_below
+from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder, given_input
 from tickproof.generators.layouts import NUMBER
@@ -478,3 +480,9 @@ def test_a_client_over_kafka_fetches_ahead_within_bounds(tmp_path: Path) -> None
         judge_slow(slow_sink(tmp_path / "all", "passthrough", RECORDS, 10))
     with pytest.raises(NotClaimed, match="it offers no passthrough"):
         judge_slow(slow_sink(tmp_path / "small", "double", RECORDS, 10))
+
+
+@pytest.mark.parametrize(("transaction_s", "stall_s"), [(10.0, 5.0), (4.0, 2.0), (0.0, 5.0)])
+def test_the_sink_stands_still_for_less_than_a_transaction_may_last(transaction_s, stall_s) -> None:
+    context = Context(1, transport="kafka", transaction_s=transaction_s)
+    assert draw("slow-sink", context).sink.stall_s == stall_s

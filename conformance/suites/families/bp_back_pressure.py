@@ -38,7 +38,7 @@ def slow_sink(context: Context, _rng: random.Random) -> Scenario:
     if context.transport == "kafka":
         # As JSON they are twice as long. Each worker has a client that fetches ahead.
         payloads, workers = 80_000, 1
-        sink = replace(sink, stall_s=min(5.0, context.transaction_s / 2))
+        sink = replace(sink, stall_s=min(5.0, context.transaction_s / 2 or 5.0))
     if context.carried_by == PASSTHROUGH:
         # 160 MB of input: an engine that reads on while the sink stands still shows it.
         return carried(context, payloads, recipe={"size": 1_000}, workers=workers, sink=sink)
