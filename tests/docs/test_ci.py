@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import ROOT, blocks
+from tests.jobs.twins import copy
+from tests.kafka.presence import expect_broker
 from tests.long import ASKED, LONG
 from tests.modest_engine import toml
 from tickproof.conformance.report.json_report import Report
@@ -23,6 +25,13 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEPS = ACTION["runs"]["steps"]
 RECIPES = {str(one): one for one in blocks(ROOT / "docs" / "ci.md") if one.kind == "yaml"}
 DEADLINE_S = 900
+OWN_PROJECT = """\
+[project]
+name = "mine"
+version = "1"
+[tool.setuptools]
+py-modules = []
+"""
 BROKEN = toml("broken")
 
 
@@ -168,7 +177,13 @@ def scripts(document) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=LONG) if "job.toml" in recipe.body else name
+        for name, recipe in RECIPES.items()
+    ],
+)
 def test_the_commands_of_a_recipe_run_in_order(name, kit, here, monkeypatch):
     commands = scripts(yaml.safe_load(RECIPES[name].body))
     assert commands
@@ -179,18 +194,27 @@ def test_the_commands_of_a_recipe_run_in_order(name, kit, here, monkeypatch):
     report = here / "tickproof-out" / "broken" / "report.json"
     report.parent.mkdir(parents=True)
     report.write_text("{}")
+    of_job = "job.toml" in RECIPES[name].body
+    if of_job:
+        expect_broker()
+        shutil.rmtree(here / "tickproof-out")
+        copy("totals-sql", here, twin="early").folder.rename(here / "kill")
+        (here / "pyproject.toml").write_text(OWN_PROJECT)
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(here / "shown.md"))
     for command in commands:
         if command.startswith("pip install") and not ASKED:
             continue
         if command.startswith("pip install"):
             command = f"{sys.executable} -m {command} --dry-run --no-deps --quiet"
         if command.startswith("tickproof run"):
-            command += " --only PR-HELLO"
+            command += " --only JB-COMMIT" if of_job else " --only PR-HELLO"
         done = subprocess.run(
             command, shell=True, cwd=here, capture_output=True, text=True, timeout=DEADLINE_S
         )
         expected = 1 if command.startswith("tickproof run") else 0
         assert done.returncode == expected, done.stdout + done.stderr
+    if of_job:
+        assert "JB-COMMIT" in (here / "shown.md").read_text("utf-8")
 
 
 @LONG
@@ -221,13 +245,22 @@ def test_an_engine_that_became_slow_is_told_from_one_that_did_not(kit, tmp_path,
 
 
 @LONG
-def test_the_recipe_of_tox_runs(here):
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("conformance", ["minimal", "--only", "PR-HELLO"]), ("kill", ["kill", "--only", "JB-CALM"])],
+)
+def test_the_recipe_of_tox_runs(here, name, given):
     pytest.importorskip("tox")
-    (block,) = (one for one in blocks(ROOT / "docs" / "ci.md") if one.kind == "ini")
+    recipes = [one.body for one in blocks(ROOT / "docs" / "ci.md") if one.kind == "ini"]
+    (recipe,) = (one for one in recipes if f"[testenv:{name}]" in one)
     (here / "tickproof").symlink_to(ROOT)
-    (here / "tox.ini").write_text(block.body)
+    (here / "tox.ini").write_text(recipe)
     (here / "path" / "to" / "engine.toml").write_text(BROKEN)
-    words = ["-m", "tox", "-e", "conformance", "--", "minimal", "--only", "PR-HELLO"]
+    if name == "kill":
+        expect_broker()
+        copy("totals-sql", here).folder.rename(here / "kill")
+        (here / "pyproject.toml").write_text(OWN_PROJECT)
+    words = ["-m", "tox", "-e", name, "--", *given]
     done = subprocess.run(
         [sys.executable, *words], cwd=here, capture_output=True, text=True, timeout=DEADLINE_S
     )
