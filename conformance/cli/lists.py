@@ -1,4 +1,4 @@
-"""``tickproof engines`` and ``tickproof requirements``: what the kit comes with."""
+"""``tickproof engines``, ``requirements`` and ``reasons``: what the kit comes with and says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tickproof.conformance.cli.options import Command
 from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.report import style
 from tickproof.conformance.text import middle_cut
-from tickproof.conformance.verdicts import EXIT_OK
+from tickproof.conformance.verdicts import EXIT_OK, Reason
 
 if TYPE_CHECKING:
     from tickproof.conformance.suites.requirement import Requirement
@@ -104,6 +104,23 @@ def requirements(
         row = (requirement.id, f"T{requirement.tier}", requirement.level, requirement.title)
         table.add_row(*map(Text, row))
     style.print_table(style.console(), table)
+    return EXIT_OK
+
+
+@click.command(cls=Command)
+@click.argument("code", required=False, metavar="[CODE]")
+def reasons(code: str | None) -> int:
+    """Say what the reason codes of verdicts mean, or one of them: CODE."""
+    known = {str(one): one for one in Reason}
+    if code is not None:
+        with loading():
+            from tickproof.conformance.suites import registry
+
+        registry.require_known(code, f"CODE: no reason {code}", known)
+    console = style.console()
+    for one in known.values() if code is None else [known[code]]:
+        advice = f" Often: {one.advice}." if one.advice else ""
+        console.print(Text(str(one), style="bold").append(f"  {one.meaning}{advice}", "default"))
     return EXIT_OK
 
 

@@ -158,6 +158,7 @@ for command in (
     new_engine.new_job,
     lists.engines,
     lists.requirements,
+    lists.reasons,
 ):
     cli.add_command(command)
 

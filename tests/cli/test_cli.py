@@ -17,7 +17,7 @@ from tickproof.conformance.report import json_report, machine
 from tickproof.conformance.session import judging
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import registry
-from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 from tickproof.generators.layouts import MESSAGE, NUMBER, framed
 
 DEADLINE_S = 60
@@ -324,6 +324,16 @@ def test_requirements_of_own_jobs_are_listed_and_explained(tickproof):
     _, out, _ = tickproof("requirements", "jb-cut")
     assert JB["JB-CUT"].title in " ".join(out.split())
     assert "tickproof run job.toml --only JB-CUT\n" in out
+
+
+def test_reason_codes_are_explained(tickproof):
+    code, out, _ = tickproof("reasons")
+    assert code == 0
+    assert all(f"{one}  " in out for one in Reason)
+    _, out, _ = tickproof("reasons", "KILL_MISSED")
+    assert " ".join(out.split()).startswith(f"KILL_MISSED {Reason.KILL_MISSED.meaning} Often:")
+    code, _, err = tickproof("reasons", "KILL_MIST")
+    assert code == 2 and "the nearest are KILL_MISSED" in err
 
 
 def test_every_requirement_can_be_explained(tickproof):
