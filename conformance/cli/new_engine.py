@@ -13,7 +13,11 @@ from tickproof.conformance.cli.options import Command
 @click.command("new-engine", cls=Command)
 @click.argument("name")
 @click.option(
-    "--kafka/--log", "kafka", default=None, help="What it speaks: Kafka, or the kit's own log."
+    "--kafka/--log",
+    "kafka",
+    default=False,
+    show_default="log",
+    help="What it speaks: Kafka, or the kit's own log.",
 )
 @click.option(
     "--lang",
@@ -25,12 +29,10 @@ from tickproof.conformance.cli.options import Command
 @click.option(
     "--out", type=options.FOLDER, default=Path(), help="Where the folder NAME goes. Default: here."
 )
-def new_engine(name: str, kafka: bool | None, lang: str, out: Path) -> None:
+def new_engine(name: str, kafka: bool, lang: str, out: Path) -> None:
     """Write a folder NAME with an engine that passes tier 0, to make your own of it."""
     from tickproof.conformance.engines import starters
 
-    if kafka is None:
-        raise click.UsageError("expected --kafka or --log")
     made = starters.write(name, "kafka" if kafka else "log", lang, out)
     for path in sorted(made.parent.iterdir()):
         click.echo(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Protocol
+from typing import Final, Protocol
 
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, SEVERITY, Verdict
 
@@ -26,6 +26,10 @@ class _Result(Protocol):
 def why(result: _Result) -> str:
     """Return in short why a result is no judgement: the code of an unknown, else the words."""
     return result.reason if result.verdict is Verdict.UNKNOWN else result.actual
+
+
+#: Reasons that a sum of what was not judged names.
+_MOST_REASONS: Final = 3
 
 
 def applies(result: _Result) -> bool:
@@ -58,7 +62,8 @@ def share(results: Sequence[_Result]) -> str:
 def rest(results: Iterable[_Result], not_asked: Sequence[str] = ()) -> str:
     """Return "12 not-claimed (10: offers no app double, 2: ...), 1 unknown (...)", or "".
 
-    What does not apply is left out. ``not_asked``: ids of what several hosts would show.
+    Of many reasons the most frequent are named: a summary lists all of them above. What does not
+    apply is left out. ``not_asked``: ids of what several hosts would show.
     """
     parts = []
     applying = groups(filter(applies, results))
@@ -69,7 +74,9 @@ def rest(results: Iterable[_Result], not_asked: Sequence[str] = ()) -> str:
         if len(whys) == 1:
             said = whys[0][0]
         else:
-            said = ", ".join(f"{count}: {reason}" for reason, count in named)
+            said = ", ".join(f"{count}: {reason}" for reason, count in named[:_MOST_REASONS])
+            if more := named[_MOST_REASONS:]:
+                said += f", {sum(count for _, count in more)}: {len(more)} other reasons"
         parts.append(f"{number} {verdict.value} ({said})" if said else f"{number} {verdict.value}")
     if not_asked:
         parts.append(f"{len(not_asked)} not asked (about several hosts: needs --hosts)")

@@ -313,7 +313,8 @@ def folded(found: list[Outcome]) -> list[Outcome]:
 def combined(found: list[Outcome]) -> Outcome:
     """Return the worst of several outcomes of one requirement, with the time of all.
 
-    Of equals one on a recorded market is shown, because its counts are asked for.
+    Of equals one on a recorded market is shown, because its counts are asked for, and a claim that
+    is missing before an app that is.
     A gap that one test shows is not fixed because another test does not show it.
     """
     considered = found
@@ -327,8 +328,9 @@ def combined(found: list[Outcome]) -> Outcome:
             if one.verdict is not Verdict.UNKNOWN or one.reason not in MISSED_FAULT
         ]
 
-    def rank(outcome: Outcome) -> tuple[int, bool]:
-        return SEVERITY.index(outcome.verdict), "by_symbol" in outcome.evidence
+    def rank(outcome: Outcome) -> tuple[int, bool, bool]:
+        claims = not outcome.actual.startswith("offers ")
+        return SEVERITY.index(outcome.verdict), "by_symbol" in outcome.evidence, claims
 
     worst = max(considered, key=rank)
     evidence = worst.evidence | ({"points": points} if points else {})

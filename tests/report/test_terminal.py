@@ -256,6 +256,22 @@ def test_the_last_line_says_how_much_was_judged_and_why_the_rest_was_not(make_re
     ]
 
 
+def test_of_many_reasons_the_most_frequent_are_named(make_report):
+    words = [("A", 4), ("B", 3), ("C", 2), ("D", 1), ("E", 1)]
+    ids = (id_ for id_ in registry.load())
+    left = [
+        Outcome(next(ids), Verdict.NOT_CLAIMED, actual=f"offers no {word}")
+        for word, count in words
+        for _ in range(count)
+    ]
+    text = " ".join(printed(lambda c: terminal.summary(c, make_report(*left), Path("out"))).split())
+    assert (
+        "11 not-claimed (4: offers no A, 3: offers no B, 2: offers no C, 2: 2 other reasons)"
+        in text
+    )
+    assert "offers no E: " in text
+
+
 def test_what_several_hosts_would_show_is_named_and_changes_no_count(make_report):
     alone = make_report(Outcome("PR-HELLO", Verdict.PASS))
     asked = alone.model_copy(update={"hosts": 3})

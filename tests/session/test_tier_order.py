@@ -138,6 +138,12 @@ def test_a_point_that_was_missed_is_not_covered_and_decides_nothing_beside_other
     assert combined([held, missed, failed]).verdict is Verdict.FAIL
 
 
+def test_of_what_is_not_claimed_the_claim_is_named_before_an_app() -> None:
+    app = Outcome("EL-RESTART", Verdict.NOT_CLAIMED, actual="offers no market-spread")
+    claim = Outcome("EL-RESTART", Verdict.NOT_CLAIMED, actual="claims rescale = none")
+    assert combined([app, claim]).actual == combined([claim, app]).actual == claim.actual
+
+
 def test_of_equals_the_counts_of_a_recorded_market_are_shown() -> None:
     plain = Outcome("MS-MERGED", Verdict.PASS, scenario="market-boundaries")
     counts = Outcome("MS-MERGED", Verdict.PASS, evidence={"by_symbol": {"A": [1, 2]}})
