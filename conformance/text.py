@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
 #: The innermost frame of a trace: where it is, and its line of code.
 _KEPT: Final = 2
+#: Lines of a block that may come again and again: a message with what is left of its trace.
+_LONGEST_BLOCK: Final = 6
 _BLANKS: Final = (" ", "\t", "\\t")  # the last one: a tab that was made safe to print
 
 
@@ -76,7 +78,8 @@ def shortened(lines: Iterable[str]) -> list[str]:
     """Return lines of standard error with all frames but the last taken out of each trace.
 
     A trace is a run of indented lines, as in Python, Java and Rust. What stands around it
-    stays: with its last frame and the error below it, a trace keeps three lines.
+    stays: with its last frame and the error below it, a trace keeps three lines. What comes
+    several times in a row is there once.
     """
     found: list[str] = []
     marked = (line for line in lines if not line.strip() or line.strip(" ^~"))
@@ -86,4 +89,21 @@ def shortened(lines: Iterable[str]) -> list[str]:
             found.append(f"  ... {len(some) - _KEPT} lines of the trace left out")
             some = some[-_KEPT:]
         found += some
-    return found
+    return list(_once(found))
+
+
+def _once(lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines with each block of them that comes again and again told once."""
+    at = 0
+    while at < len(lines):
+        for size in range(1, _LONGEST_BLOCK + 1):
+            block, times = lines[at : at + size], 1
+            while lines[at + times * size : at + (times + 1) * size] == block:
+                times += 1
+            if times > 1:
+                yield from (*block, f"  ... {times} times")
+                at += times * size
+                break
+        else:
+            yield lines[at]
+            at += 1

@@ -96,3 +96,17 @@ def test_a_text_cut_in_the_middle_keeps_both_ends(text, limit):
 def test_a_path_cut_in_the_middle_keeps_its_file():
     path = "/srv/kit/fixtures/engines/miniature/engine.toml"
     assert middle_cut(path, 32) == "/srv/kit/fi…iniature/engine.toml"
+
+
+@pytest.mark.parametrize(
+    ("lines", "once"),
+    [
+        (["a", "b", "a"], ["a", "b", "a"]),
+        (["a"] * 32, ["a", "  ... 32 times"]),
+        (["a", "b"] * 3 + ["c"], ["a", "b", "  ... 3 times", "c"]),
+        (["x", "E1", "E2", "E1", "E2"], ["x", "E1", "E2", "  ... 2 times"]),
+        ([], []),
+    ],
+)
+def test_what_comes_again_and_again_is_told_once(lines, once):
+    assert shortened(lines) == once
