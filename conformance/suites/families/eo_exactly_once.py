@@ -805,7 +805,7 @@ def many_checkpoints(context: Context, rng: random.Random) -> Scenario:
         workers=1,
         recipe={"partitions": 1, "tick": 4},
         keyed={},
-        faults=(kill(rng, "engine", 0.96, 0.99),),
+        faults=(kill(rng, "engine", 0.6, 0.8),),
         checkpoints=_MANY_CUTS,
     )
 
