@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from tickproof.conformance import apps
 from tickproof.conformance.checkers.findings import Findings
@@ -29,9 +27,6 @@ from tickproof.conformance.suites.promises import forbidden_repeats, ruled_out
 from tickproof.conformance.suites.workers import require_at_work
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import WORTH_ANOTHER_RUN, Reason
-
-#: What the kit says of a worker over Kafka that ended by itself, and is started again.
-_ENDED: Final = re.compile(r"supervisor: worker \d+ ended with [1-9]")
 
 
 def require_completed(history: History) -> None:
@@ -158,8 +153,6 @@ def refused_clearly(history: History) -> bool:
             return event.returncode != 0
     # It said no to a later request, or ended while one was on its way, which then says so.
     code, status = history.ended.code, history.ended.status
-    if code == Reason.NO_RECOVERY and history.claims.over_kafka:
-        return any(_ENDED.match(line) for line in history.stderr_tail())
     return code == "REFUSED" or (code == "EXITED" and status not in (None, 0))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 
 from tests.judging import judge_of
 from tickproof.conformance.fault_steps import (
-    CorruptStep,
     ErrorStep,
     FaultStep,
     FillStep,
@@ -19,7 +17,6 @@ from tickproof.conformance.fault_steps import (
     PauseStep,
 )
 from tickproof.conformance.history.events import (
-    DamageOver,
     Drained,
     FillOver,
     KafkaNames,
@@ -32,7 +29,7 @@ from tickproof.conformance.history.events import (
     Started,
 )
 from tickproof.conformance.history.fired_fault import FiredFault
-from tickproof.conformance.scenario import JudgedApp, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.require import not_fetched_below
@@ -47,7 +44,6 @@ judge_behind = judge_of("KA-OPEN-TRANSACTION", "kafka-commits-behind")
 judge_errors = judge_of("KA-ERRORS", "kafka-errors")
 judge_lost_session = judge_of("KA-LOST-SESSION", "kafka-partition-returns")
 judge_full = judge_of("EO-FULL-DISK", "count-full-disk")
-judge_damage = judge_of("EO-DAMAGED-CHECKPOINT", "count-damaged-checkpoint")
 judge_slow = judge_of("BP-SLOW-SINK", "slow-sink")
 judge = judge_of("KA-NOT-HELD-UP", "kafka-worker-in-transaction")
 RECORDS = 100
@@ -425,43 +421,12 @@ def test_a_full_disk_counts_only_for_what_an_engine_writes_to_it(tmp_path: Path)
         judge_full(full_disk(tmp_path / "silent"))
 
 
-def damaged(folder: Path, *, files: int = 1, read: bool = True, said: str = ""):
-    """Make a run that is exact, with damage to a file; said: it comes no further, with words."""
-    step = CorruptStep("fetched", damage="half")
-    run = exact_run(folder, "count-damaged-checkpoint", step, t_ns=4 * SECOND)
-    run.facts(claims=CLAIMS, kept={"bytes": 9 * files, "files": files})
-    if said:
-        ended = {"how": "engine-failure", "code": "NO_RECOVERY", "message": "no FETCH"}
-        run.facts(ended=ended)
-        (folder / "stderr.log").write_text(f"{said}\n")
-    run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
-    fault = replace(fired(step, 7), file="partition-0")
-    run.events(fault, DamageOver(t_ns=5 * SECOND, file="partition-0", read=read))
-    return run.history()
-
-
-def test_damage_counts_only_if_a_recovery_reads_the_file(tmp_path: Path) -> None:
-    judge_damage(damaged(tmp_path / "read"))
-    with pytest.raises(NotClaimed, match="partition-0 was not"):
-        judge_damage(damaged(tmp_path / "unread", read=False))
-    with pytest.raises(NotClaimed, match="the engine keeps none"):
-        judge_damage(damaged(tmp_path / "no-files", files=0))
-
-
-def test_workers_that_end_by_themselves_after_damage_refuse_it(tmp_path: Path) -> None:
-    judge_damage(damaged(tmp_path / "ended", said="supervisor: worker 1 ended with 1"))
-    for number, said in enumerate(("supervisor: worker 1 ended with -9", "worker ends")):
-        with pytest.raises(Fail, match="no FETCH"):
-            judge_damage(damaged(tmp_path / str(number), said=said))
-
-
-def slow_sink(folder: Path, app: JudgedApp, served: int, grown_mib: int):
+def slow_sink(folder: Path, served: int, grown_mib: int):
     """Make a run that is correct, whose sink stood still; what was fetched, and grew, meanwhile."""
     numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
-    twice = (2 * np.arange(RECORDS, dtype="<i8")).view(NUMBER)
-    scenario = Scenario("slow-sink", app, {}, {})
+    scenario = Scenario("slow-sink", "passthrough", {}, {})
     run = RunFolder(folder, scenario, make_input=given_input({(0, 0): numbers}), claims=CLAIMS)
-    run.outputs(output_log(twice if app == "double" else numbers, t_ns=9 * SECOND))
+    run.outputs(output_log(numbers, t_ns=9 * SECOND))
     run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
     sizes = (100 << 20, *(100 + grown_mib << 20,) * 3)
     run.events(
@@ -472,14 +437,8 @@ def slow_sink(folder: Path, app: JudgedApp, served: int, grown_mib: int):
     return run.history()
 
 
-def test_a_client_over_kafka_fetches_ahead_within_bounds(tmp_path: Path) -> None:
-    judge_slow(slow_sink(tmp_path / "bounded", "passthrough", RECORDS // 2, 200))
-    with pytest.raises(Fail, match=r"UNBOUNDED.* 256 MiB"):
-        judge_slow(slow_sink(tmp_path / "grown", "passthrough", RECORDS // 2, 300))
-    with pytest.raises(Fail, match="FETCH to stop"):
-        judge_slow(slow_sink(tmp_path / "all", "passthrough", RECORDS, 10))
-    with pytest.raises(NotClaimed, match="it offers no passthrough"):
-        judge_slow(slow_sink(tmp_path / "small", "double", RECORDS, 10))
+def test_what_a_client_over_kafka_fetches_ahead_is_not_judged(tmp_path: Path) -> None:
+    judge_slow(slow_sink(tmp_path / "all", RECORDS, 300))
 
 
 @pytest.mark.parametrize(("transaction_s", "stall_s"), [(10.0, 5.0), (4.0, 2.0), (0.0, 5.0)])

@@ -947,11 +947,12 @@ def _room_again(context: Context, rng: random.Random, *later: FaultStep) -> Scen
 
 
 def _drain_waits_for_a_disk(history: History) -> None:
+    if history.claims.over_kafka:
+        raise NotClaimed(f"{DOES_NOT_APPLY}: about an answer to drain, which Kafka has not")
     drained = history.all(events.Drained)
     if drained:
         not_fetched_below(history, drained[0], "drain was answered")
     require_no(history, whole(history), (*VALUES, *LOSS, *forbidden_repeats(history)))
-    require_files(history)
     full = require_fired(history, 2, in_flight=False)[0]
     in_flight = apps.of(history).in_flight(full)
     over = history.all(events.FillOver)
@@ -1094,7 +1095,6 @@ def _right_or_refused(history: History) -> None:
     else:
         whole_run = history.ended.completed
         require_no(history, whole(history), (*kinds, *LOSS) if whole_run else kinds)
-    require_files(history)
     fault = require_fired(history)[0]
     was_read = any(event.read for event in history.all(events.DamageOver))
     file = fault.file or None
@@ -1102,10 +1102,6 @@ def _right_or_refused(history: History) -> None:
     # Who releases nothing shows that there was a cut by going on from one.
     removed = fault_of(fault.step).removes_file
     again, before = refetched(history, 0)
-    unread = history.ended.completed and not (was_read or removed)
-    if file and unread and history.claims.over_kafka:
-        about = "about files that a recovery reads; the state was read elsewhere"
-        raise NotClaimed(f"{DOES_NOT_APPLY}: {about}, and {file} was not")
     if not file or not (fault.released or was_read or (removed and again < before)):
         raise Unknown(
             Reason.NO_CUT_BEFORE_KILL,
@@ -1113,7 +1109,7 @@ def _right_or_refused(history: History) -> None:
             "or a restart not from zero",
             f"{fault.released} records released, file {file}, not read",
         )
-    if unread:
+    if history.ended.completed and not (was_read or removed):
         raise Unknown(
             Reason.DAMAGE_UNREAD,
             "the damaged file read after the restart, or a clear refusal",
@@ -1173,8 +1169,8 @@ EO.requirement(
     dead: it refuses clearly, or recovers from what is whole with every value right.
     If it fails, what was read was believed: keep a checksum of each file, and end with an error
     where none that is whole is left.""",
-    clauses="proc-damaged-file proc-removed-file eut-one-cut eut-resumes kafka-state",
-    needs=Needs(state=("exactly-once",), survives=("engine",)),
+    clauses="proc-damaged-file proc-removed-file eut-one-cut eut-resumes",
+    needs=Needs(state=("exactly-once",), survives=("engine",), transport=("log",)),
     judges={
         count_damaged_checkpoint: _right_or_refused,
         **dict.fromkeys(_ROTTEN, _right_or_refused),
