@@ -230,7 +230,8 @@ def from_scenario(scenario: Scenario, failure: Failure | None = None) -> Schedul
         plain, sink=SinkBehaviour()
     ):
         raise ValueError(
-            f"{scenario.name}: sink, drain_at, ending, probes, fresh, pace cannot be said"
+            f"{scenario.name}: sink, drain_at, ending, probes, checkpoints, fresh, pace cannot "
+            "be said"
         )
     return Schedule(
         app=scenario.app,

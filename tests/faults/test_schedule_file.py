@@ -196,7 +196,7 @@ def test_scenarios_of_the_catalog_with_faults_can_be_said():
         drawn = draw(name, Context(1, freshness_s=5.0))
         plain = replace(drawn, sink=replace(drawn.sink, seed=0), point={})
         paced = drawn.pace or drawn.drain_at is not None
-        if not drawn.faults or plain.sink != SinkBehaviour() or paced:
+        if not drawn.faults or plain.sink != SinkBehaviour() or paced or drawn.checkpoints:
             continue
         said += 1
         text = schedule_file.to_toml(schedule_file.from_scenario(drawn))
@@ -207,7 +207,9 @@ def test_scenarios_of_the_catalog_with_faults_can_be_said():
 
 def test_scenario_that_a_schedule_cannot_say_is_refused():
     drawn = draw("passthrough-drain-first", Context(1))
-    with pytest.raises(ValueError, match="drain_at, ending, probes, fresh, pace cannot"):
+    with pytest.raises(
+        ValueError, match="drain_at, ending, probes, checkpoints, fresh, pace cannot"
+    ):
         schedule_file.from_scenario(drawn)
     with pytest.raises(ValueError, match="'script' cannot be said"):
         schedule_file.from_scenario(draw("market-boundaries", Context(1)))

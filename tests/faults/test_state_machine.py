@@ -138,7 +138,7 @@ class Run:
         self.spec = SimpleNamespace(
             timeouts=SimpleNamespace(cut_s=6.0, recovery_s=10.0, drain_s=5.0)
         )
-        self.scenario = SimpleNamespace(pace=None, drain_at=None, probes=False)
+        self.scenario = SimpleNamespace(pace=None, drain_at=None, probes=False, checkpoints=0)
         self.app = SimpleNamespace(one_each=one_each)
         self.publisher = SimpleNamespace(held_back=False)
         self.network_faults = SimpleNamespace(lasting=False)

@@ -103,7 +103,10 @@ def test_its_edits_fit_the_engine_and_compile(mutant: Copy, tmp_path: Path) -> N
         changed.add(path.as_posix())
         if file.suffix == ".py":
             compile(text, file, "exec")
-    assert changed == {"engine.toml", *(edit.file for edit in mutant.edit)}
+    edits = [*mutant.edit]
+    if mutant.variant:
+        edits += mutants.find(f"variant:{mutant.variant}", fixtures()).edit
+    assert changed == {"engine.toml", *(edit.file for edit in edits)}
 
 
 def test_they_name_requirements_of_the_registry() -> None:
