@@ -273,7 +273,7 @@ class Session:
             taken_over = [Strike("kill", at, 2), Strike("kill", moments[0], 1)]
             if job.table.roles is not None:  # a moment that is a worker's own
                 at, taken_over = "fetched", [Strike("kill", "fetched")] * 4
-            yield again("pause", strikes=[Strike("pause", at, 2)] * 2)
+            yield again("pause", strikes=[Strike("pause", at, 2)] * 3)
             if job.outlives_worker:
                 yield again("rebalance", strikes=taken_over)
         if job.outlives_worker and "engine" in job.claims.survives:
