@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from tickproof.conformance.errors import HistoryError, InvalidFile, KitStopped, TickproofError
 from tickproof.conformance.history import plain_files
@@ -183,12 +183,6 @@ class TopicSink:
         self._consumer.close()
 
 
-class _Facts(NamedTuple):
-    st_ino: int
-    st_mtime_ns: int
-    st_size: int
-
-
 class SqliteSink:
     """Rows of a query on a SQLite file in the folder of the job's state."""
 
@@ -205,7 +199,12 @@ class SqliteSink:
 
     def position(self) -> object:
         """Return when its files changed last."""
-        return self._facts("", "-wal")
+        found = {}
+        for suffix in ("", "-wal"):
+            with contextlib.suppress(OSError):
+                held = os.stat(f"{self._file}{suffix}")  # noqa: PTH116
+                found[suffix] = held.st_ino, held.st_mtime_ns, held.st_size
+        return found
 
     def whole(self) -> bool:
         """Return True: a query sees all that is committed."""
@@ -255,15 +254,6 @@ class SqliteSink:
         except (OSError, HistoryError):
             return False  # there is none, or it is none that SQLite has made
         return struct.unpack_from("h", found)[0] != fcntl.F_UNLCK
-
-    def _facts(self, *suffixes: str) -> dict[str, _Facts]:
-        """Return what tells a version of each file from others, for those that are there."""
-        found = {}
-        for suffix in suffixes:
-            with contextlib.suppress(OSError):
-                held = os.stat(f"{self._file}{suffix}")  # noqa: PTH116
-                found[suffix] = _Facts(held.st_ino, held.st_mtime_ns, held.st_size)
-        return found
 
     def close(self) -> None:
         """Close the files whose locks were looked at; each query has its own connection."""

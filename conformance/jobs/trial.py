@@ -486,7 +486,7 @@ class Trial:
         """Return counts that change as the job makes progress."""
         traffic = self._proxy.traffic
         with self._lock:  # a moment that is new changes the size
-            return traffic.fetched, traffic.produced, traffic.commits, self.run.moments.total()
+            return traffic.fetched, traffic.taken, traffic.commits, self.run.moments.total()
 
     def _last_words(self) -> str:
         """Return the last line of the job's own standard error."""
@@ -559,7 +559,7 @@ class Trial:
         position = (
             self._released,
             traffic.commits,
-            traffic.produced,
+            traffic.taken,
             [self.run.moments[one] for one in ("committed", "appended")],
             self._checkpointed(),
             [sink.position() for sink in self._sinks.values()],

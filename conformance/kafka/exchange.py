@@ -156,7 +156,7 @@ class Exchange:
         for thread in self._threads:
             thread.join()
         self._event(
-            EventKind.KAFKA_OUTPUT, produced=self.traffic.produced, committed=self._recorder.records
+            EventKind.KAFKA_OUTPUT, produced=self.traffic.taken, committed=self._recorder.records
         )
         self._note_names()
         if self.failure is None:

@@ -85,11 +85,6 @@ class Traffic:
         return {one.text for one in self.names if one.kind is NameKind.TRANSACTIONAL_ID}
 
     @property
-    def produced(self) -> int:
+    def taken(self) -> int:
         """Records of output that the broker took, in transactions or not."""
         return self.plain + self.transactional
-
-    @property
-    def taken(self) -> int:
-        """The same, as `log_server.sink` has it."""
-        return self.produced

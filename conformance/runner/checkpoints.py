@@ -23,6 +23,8 @@ class Checkpoints:
         self._each = max(1, run.log.total // run.scenario.checkpoints)
         self._over_at = time.monotonic() + _LONGEST_S
         self._asked: Pending | None = None
+        #: Where each partition stood as it was asked for.
+        self._states: list[list[int]] = []
         self._hand_out()
 
     def step(self) -> bool:
@@ -34,6 +36,7 @@ class Checkpoints:
             return True
         if self._asked is None:
             if self._log.fetched >= self._faults.most:
+                self._states = [list(state) for state in self._log.states()]
                 self._asked = self._engine.ask_checkpoint()
             return True
         if not self._asked.done:
@@ -45,8 +48,7 @@ class Checkpoints:
             if failure.code != Code.REFUSED:
                 raise
             return self._end()
-        states = [list(state) for state in self._log.states()]
-        self._events.add(EventKind.CHECKPOINTED, asked.answered_ns, partitions=states)
+        self._events.add(EventKind.CHECKPOINTED, asked.answered_ns, partitions=self._states)
         self._hand_out()
         return True
 

@@ -122,7 +122,7 @@ def test_a_sink_that_stands_still_takes_output_and_does_not_answer(broker: Broke
         with Copier(stage):
             stage.feed(RECORDS)
             wait_until(lambda: stage.seen("stall"))
-            assert stage.proxy.traffic.produced  # the broker has it
+            assert stage.proxy.traffic.taken  # the broker has it
             assert not any(moment == "stage-acked" for moment, _ in stage.moments)
             stage.proxy.release_waits(True)  # as an engine's death does
             reader = Reader(stage)
