@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -23,6 +25,7 @@ from tests.file_scheduler import FileScheduler, rank
 from tests.long import ASKED
 from tests.warm import Warm
 from tickproof import conformance
+from tickproof.conformance.cli.main import main
 from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.resources import fixtures
 
@@ -233,3 +236,17 @@ def browser() -> Iterator[Any]:
         )
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="session")
+def tickproof() -> Callable[..., tuple[int, str]]:
+    """Return a function that runs a command in this process: its status, all that it printed."""
+
+    def run(*words: object) -> tuple[int, str]:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            with pytest.raises(SystemExit) as ended:
+                main([str(word) for word in words])
+        return int(ended.value.code or 0), printed.getvalue()
+
+    return run

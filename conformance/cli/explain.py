@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 from tickproof.conformance.cli.options import RUN, Command, as_json
 from tickproof.conformance.engines.loading import loading
@@ -23,6 +25,7 @@ def explain(run: Path, requirement: str | None, as_json: bool) -> int:
     with loading():
         from tickproof.conformance.explain import stories
         from tickproof.conformance.explain.picture import plain
+        from tickproof.conformance.history import job_run
         from tickproof.conformance.history.folder import opened
         from tickproof.conformance.session import judging
         from tickproof.conformance.session.pack import opened_run
@@ -30,6 +33,8 @@ def explain(run: Path, requirement: str | None, as_json: bool) -> int:
     console, id_ = style.console(), requirement.upper() if requirement else None
     try:
         with opened_run(run) as folder:
+            if job_run.is_one(folder):
+                return _of_job(folder, id_, as_json)
             outcomes = judging.recheck(folder)
             wanted = [o for o in outcomes if id_ in (None, o.requirement)]
             if not wanted:
@@ -44,4 +49,27 @@ def explain(run: Path, requirement: str | None, as_json: bool) -> int:
                     click.echo(style.glyph(line, plain(line), console))
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error
+    return EXIT_OK
+
+
+def _of_job(folder: Path, id_: str | None, as_json: bool) -> int:
+    """Tell of a run of a job what was done to it and what was decided; ``id_``: of this alone."""
+    from tickproof.conformance.explain import job_runs
+    from tickproof.conformance.history import job_run
+    from tickproof.conformance.report import terminal
+
+    outcomes = job_run.verdict(folder)
+    wanted = [one for one in outcomes if id_ in (None, one.requirement)]
+    if id_ and not wanted:
+        expected = ", ".join(one.requirement for one in outcomes) or "none"
+        raise click.UsageError(f"--requirement: expected one of {expected}; got {id_}")
+    parts = job_runs.parts(job_run.read(folder), wanted)
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in parts], indent=2))
+        return EXIT_OK
+    console = style.console()
+    for part in parts:
+        console.print(Text(part.title, style="bold"))
+        for label, value in part.fields:
+            terminal.field(console, label, value)
     return EXIT_OK

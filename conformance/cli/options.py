@@ -101,7 +101,7 @@ def _run_folder(_context: click.Context, _parameter: click.Parameter, run: Path)
         raise click.UsageError(f"RUN: {run}: {out_of_reach(run, error)}") from error
     except OSError:
         raise click.UsageError(f"RUN: {run} does not exist{_kept_beside(run)}") from None
-    if run.is_dir() and not (run / "run.json").is_file():
+    if run.is_dir() and not any((run / name).is_file() for name in ("run.json", "job-run.json")):
         raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
     if not run.is_dir() and not run.is_file():
         raise click.UsageError(f"RUN: {run}: expected a run folder or a pack, a regular file")

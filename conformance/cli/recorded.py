@@ -95,7 +95,8 @@ def pack(run: Path, output: Path | None) -> None:
     for member, word in made.kept:
         click.echo(f"warning: {member} holds {word}: the engine's own bytes, kept", err=True)
     click.echo(f"{made.path}  {made.bytes:,} bytes")
-    click.echo(f"root  {made.root}")
+    if made.root:
+        click.echo(f"root  {made.root}")
 
 
 def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
@@ -119,9 +120,13 @@ def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
 )
 @options.out("tickproof-out", "the new runs go")
 def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
-    """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another."""
+    """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another.
+
+    Of the run of a job, ENGINE is a job.toml.
+    """
     with loading():
         from tickproof.conformance.explain.outcomes import stimulus
+        from tickproof.conformance.history import job_run
         from tickproof.conformance.history.folder import History
         from tickproof.conformance.report import replay_report, terminal
         from tickproof.conformance.session import replay, run_command
@@ -133,6 +138,8 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     console = style.console()
     try:
         with opened_run(run) as folder:
+            if job_run.is_one(folder):
+                return _replay_job(run, folder, engine, times, out)
             history = History(folder)
             name = engine or _engine_of(run, history.record)
             (spec,) = options.load_engines([name], out)
@@ -164,3 +171,34 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
         return EXIT_KIT_ERROR
     replay_report.summary(console, found.then, found.now, known)
     return terminal.status(console, [one.verdict for outcomes in found.now for one in outcomes])
+
+
+def _replay_job(run: Path, folder: Path, path: str | None, times: int, out: Path) -> int:
+    """Play the faults of a job's run again, on the job that it was made with or on another."""
+    with loading():
+        from tickproof.conformance.explain import job_runs
+        from tickproof.conformance.history import job_run
+        from tickproof.conformance.jobs import declaration, session
+        from tickproof.conformance.jobs.requirements import JB
+        from tickproof.conformance.report import replay_report, terminal
+        from tickproof.conformance.session.runs_folder import REPLAYS, runs_folder
+
+    recorded, then = job_run.read(folder), job_run.verdict(folder)
+    if not recorded.strikes and not recorded.poison:
+        raise click.UsageError("RUN: expected a run with faults; `tickproof run` plays the others")
+    # Never start what a file from elsewhere names as its job.
+    if not (path or run.is_dir()):
+        raise click.UsageError("ENGINE: expected a job.toml, because a pack does not hold one")
+    job = declaration.load(Path(path or recorded.job))
+    console = style.console()
+    played = "; ".join(map(str, recorded.fired))
+    replay_report.heading(console, job_runs.title(recorded), played, recorded.job_name, job.name)
+    settings = session.Settings(out, recorded.seed)
+    with runs_folder(out / job.name / REPLAYS, recorded.seed, folder) as runs:
+        made = session.Session(job, settings, runs, lambda _: None)
+        made.reproduce = command_line("replay", run, path or recorded.job)
+        now = made.replay(
+            recorded, times, lambda number, found: replay_report.line(console, number, times, found)
+        )
+    replay_report.summary(console, then, now, JB)
+    return terminal.status(console, [one.verdict for outcomes in now for one in outcomes])

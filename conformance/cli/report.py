@@ -11,8 +11,21 @@ from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import HistoryError, RequestError
 
 
+def _not_of_a_job(_context: click.Context, _parameter: click.Parameter, what: Path) -> Path:
+    from tickproof.conformance.history import job_run
+
+    if job_run.is_one(what):
+        raise click.UsageError(f"RUN: {what}: the run of a job has no page; expected its session")
+    return what
+
+
 @click.command(cls=Command)
-@click.argument("what", type=click.Path(exists=True, path_type=Path), metavar="SESSION|RUN|PACK")
+@click.argument(
+    "what",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="SESSION|RUN|PACK",
+    callback=_not_of_a_job,
+)
 @click.option(
     "-o",
     "--output",

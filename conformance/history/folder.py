@@ -80,7 +80,9 @@ class History:
             content = plain_files.read_document(folder, path.name)
             run = loads(content)
         except FileNotFoundError:
-            raise HistoryError(f"{path}: not found; expected the folder of a run") from None
+            raise HistoryError(
+                f"{path}: not found; expected the folder of an engine's run"
+            ) from None
         except OSError as error:
             raise HistoryError(f"{path}: cannot be read ({error})") from error
         except ValueError as error:

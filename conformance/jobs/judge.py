@@ -152,6 +152,15 @@ def _recovery(job: Job, runs: Mapping[str, Judged], reproduce: str) -> Outcome:
     )
 
 
+def alone(outcomes: Iterable[Outcome], name: str, folder: Path) -> list[Outcome]:
+    """Return what one run decides by itself: not that nothing was found in all of them."""
+    return [
+        one
+        for one in outcomes
+        if one.run == str(folder) and (one.scenario == name or one.verdict is Verdict.FAIL)
+    ]
+
+
 def interrupted(one: Outcome, missing: Collection[str], by: str) -> Outcome:
     """Return an outcome as it is after an interrupt: open where runs are missing that decide it.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import random
 import shlex
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +22,8 @@ from rich.text import Text
 from tickproof.conformance.engines import interruption, isolation
 from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.errors import InvalidFile, TickproofError
-from tickproof.conformance.history import plain_files
+from tickproof.conformance.history import job_run, plain_files, provenance
+from tickproof.conformance.history.job_run import JobRun, Strike
 from tickproof.conformance.jobs import comparison, judge, ledger, oracle, sinks, trial, user_code
 from tickproof.conformance.jobs.comparison import Claims, Kind, Level, Rows
 from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
@@ -30,10 +31,10 @@ from tickproof.conformance.jobs.judge import Baseline, Judged
 from tickproof.conformance.jobs.records import Record, of_input, poisoned
 from tickproof.conformance.jobs.requirements import CALM, JB
 from tickproof.conformance.jobs.sinks import Row
-from tickproof.conformance.jobs.trial import Plan, Run, Strike
+from tickproof.conformance.jobs.trial import Plan, Run
 from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.kafka import software
-from tickproof.conformance.report import document, json_report, junit, machine, page, terminal
+from tickproof.conformance.report import document, json_report, junit, machine, terminal
 from tickproof.conformance.report.json_report import Interrupted, Report, Selection
 from tickproof.conformance.session import session_reports
 from tickproof.conformance.session.runs_folder import RUNS, runs_folder
@@ -120,6 +121,16 @@ class Poison:
         return f"record {self.at:,} of [inputs.{self.input}] is followed by {what}"
 
 
+@dataclass(frozen=True)
+class Ground:
+    """What runs without faults say of a job. again: makes the plan of a run with faults."""
+
+    calm: Sequence[Run]
+    baselines: Mapping[str, Baseline]
+    again: Callable[..., Plan]
+    at_once: int
+
+
 class Session:
     """The runs of one job, in a folder of theirs."""
 
@@ -128,22 +139,84 @@ class Session:
     ) -> None:
         self._job, self._settings, self._runs, self._say = job, settings, runs, say
         self._stopped = threading.Event()
+        #: Folder of a run that was played -> its name.
+        self._played_in: dict[Path, str] = {}
         #: What ended the session before all runs were played, in words.
         self.interrupted = ""
         self._inputs = {name: of_input(job, name, settings.seed) for name in job.inputs}
         self._due = self._of_oracle()
         self.level = settings.level or isolation.best(JobSpec(job, {}))
+        #: The command that plays it again.
+        self.reproduce = f"tickproof run {shlex.quote(str(job.path))} {settings}"
 
     def judge(self) -> list[Outcome]:
         """Play all runs and judge them; raises KitStopped, KafkaUnavailable, InvalidFile."""
+        ground = self._without_faults()
+        if isinstance(ground, Outcome):
+            return self._saved([ground, *judge.blocked(ground)])
+        for run in ground.calm:
+            self._say(f"{run.name}: {run.seconds:.0f} s, {run.ended}")
+        for name, one in ground.baselines.items():
+            self._say(f"[outputs.{name}] is held to: {one.level.value}")
+        if names := ", ".join(ground.calm[0].shared_names):
+            self._say(f"each run has a broker of its own, because the job has names in it: {names}")
+        made = self._plans(ground.calm[0], ground.again)
+        plans = [plan for plan in made if self._settings.plays(plan.name)]
+        plans.sort(key=lambda plan: plan.name not in _LONG)
+        runs = self._played(plans, ground.at_once)
+        found = self._judged(ground, {name: (run, self._runs / name) for name, run in runs.items()})
+        if self.interrupted:
+            missing = {plan.name for plan in plans} - runs.keys()
+            found = [judge.interrupted(one, missing, self.interrupted) for one in found]
+        return self._saved([self._calm_passed(ground), *found])
+
+    def replay(
+        self, recorded: JobRun, times: int, on_run: Callable[[int, list[Outcome]], None]
+    ) -> list[list[Outcome]]:
+        """Play a recorded run's faults again and again; return what each run decides by itself.
+
+        A job that gives nothing to judge faults by has one list, of that alone. Raises as `judge`.
+        """
+        ground = self._without_faults()
+        if isinstance(ground, Outcome):
+            on_run(1, [ground])
+            return [self._saved([ground])]
+        plan = ground.again(recorded.name, strikes=recorded.strikes, poisoned=recorded.poison)
+        found = []
+        for number in range(1, times + 1):
+            folder = self._runs / f"{plan.name}-{number}"
+            run = self._play(plan, folder)
+            outcomes = self._judged(ground, {plan.name: (run, folder)})
+            found.append(judge.alone(outcomes, plan.name, folder))
+            job_run.save_verdict(folder, found[-1])
+            on_run(number, found[-1])
+        return found
+
+    def _judged(self, ground: Ground, runs: Mapping[str, tuple[Run, Path]]) -> list[Outcome]:
+        judged = {
+            name: Judged(run, folder, self._findings(run, ground.baselines))
+            for name, (run, folder) in runs.items()
+        }
+        return judge.outcomes(self._job, ground.baselines, judged, self.reproduce)
+
+    def _saved(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Write into the folder of each run what it decides by itself."""
+        for folder, name in self._played_in.items():
+            job_run.save_verdict(folder, judge.alone(outcomes, name, folder))
+        return outcomes
+
+    def _without_faults(self) -> Ground | Outcome:
+        """Play the runs without faults; of a job that gives nothing to judge by say why."""
         protected = self._settings.level != isolation.Level.NONE
         prepare(JobSpec(self._job, {}), self._runs / "prepare.log", protected=protected)
         calm = [self._play(Plan("calm"))]
-        at_once = self._settings.at_once or _room(calm[0].busy)
-        silence_s, startup_s = max(calm[0].silence_s, 0.1), calm[0].startup_s
-        tells = "" if calm[0].ended.startswith("silence") else calm[0].ended
-        alone = bool(calm[0].shared_names)
-        again = partial(Plan, silence_s=silence_s, startup_s=startup_s, tells=tells, alone=alone)
+        again = partial(
+            Plan,
+            silence_s=max(calm[0].silence_s, 0.1),
+            startup_s=calm[0].startup_s,
+            tells="" if calm[0].ended.startswith("silence") else calm[0].ended,
+            alone=bool(calm[0].shared_names),
+        )
         try:
             self._expect_output(calm[0])
             if self._due is None:
@@ -154,25 +227,8 @@ class Session:
                 baselines[dead] = self._dead_letters(())
         except Refused as refused:
             return self._refused(str(refused), calm[-1])
-        for run in calm:
-            self._say(f"{run.name}: {run.seconds:.0f} s, {run.ended}")
-        for name, one in baselines.items():
-            self._say(f"[outputs.{name}] is held to: {one.level.value}")
-        if alone:
-            names = ", ".join(calm[0].shared_names)
-            self._say(f"each run has a broker of its own, because the job has names in it: {names}")
-        plans = [plan for plan in self._plans(calm[0], again) if self._settings.plays(plan.name)]
-        plans.sort(key=lambda plan: plan.name not in _LONG)
-        runs = self._played(plans, at_once)
-        judged = {
-            name: Judged(run, self._runs / name, self._findings(run, baselines))
-            for name, run in runs.items()
-        }
-        found = judge.outcomes(self._job, baselines, judged, self._reproduce())
-        if self.interrupted:
-            missing = {plan.name for plan in plans} - runs.keys()
-            found = [judge.interrupted(one, missing, self.interrupted) for one in found]
-        return [self._calm_passed(calm, baselines), *found]
+        at_once = self._settings.at_once or _room(calm[0].busy)
+        return Ground(calm, baselines, again, at_once)
 
     def _played(self, plans: Sequence[Plan], at_once: int) -> dict[str, Run]:
         """Play runs with faults, and return them by name; after an interrupt those that ended."""
@@ -208,10 +264,10 @@ class Session:
 
     # -- runs --------------------------------------------------------------------------------
 
-    def _play(self, plan: Plan) -> Run:
+    def _play(self, plan: Plan, folder: Path | None = None) -> Run:
         if self._due is not None:
             plan = replace(plan, complete=self._complete)
-        folder = self._runs / plan.name
+        folder, started = folder or self._runs / plan.name, time.time()
         inputs = self._inputs
         if plan.poisoned:
             poison = self._poison
@@ -219,8 +275,16 @@ class Session:
             inputs = {**inputs, poison.input: records}
         made = trial.Trial(self._job, inputs, plan, folder, self.level, self._stopped)
         run = made.play()
-        record = run.to_json() | {"format": 1, "job": str(self._job.path)}
-        (folder / page.JOB_RUN).write_text(json.dumps(record, indent=1, default=str) + "\n")
+        facts = {
+            "job": str(self._job.path),
+            "job_name": self._job.name,
+            "seed": self._settings.seed,
+            "started": started,
+            "strikes": [asdict(one) for one in plan.strikes],
+            provenance.MADE_AT: provenance.provenance(self._job.path),
+        }
+        job_run.write(folder, facts | run.to_json(), run.rows)
+        self._played_in[folder] = run.name
         if plan.strikes:
             self._say(f"{plan.name}: {run.seconds:.0f} s, {len(run.fired)} faults, {run.ended}")
         return run
@@ -430,8 +494,8 @@ class Session:
                 f"faults; the last that it said: {said}"
             )
 
-    def _refused(self, why: str, run: Run) -> list[Outcome]:
-        failed = Outcome(
+    def _refused(self, why: str, run: Run) -> Outcome:
+        return Outcome(
             CALM,
             Verdict.UNKNOWN if run.unfinished else Verdict.FAIL,
             scenario=run.name,
@@ -439,12 +503,12 @@ class Session:
             expected="the output that is due, without any fault",
             actual=why,
             run=str(self._runs / run.name),
-            reproduce=self._reproduce(),
+            reproduce=self.reproduce,
         )
-        return [failed, *judge.blocked(failed)]
 
-    def _calm_passed(self, calm: Sequence[Run], baselines: Mapping[str, Baseline]) -> Outcome:
-        compared = {name: one.level.value for name, one in baselines.items()}
+    def _calm_passed(self, ground: Ground) -> Outcome:
+        calm = ground.calm
+        compared = {name: one.level.value for name, one in ground.baselines.items()}
         return Outcome(
             CALM,
             Verdict.PASS,
@@ -453,9 +517,6 @@ class Session:
             run=str(self._runs / "calm"),
             seconds=sum(run.seconds for run in calm),
         )
-
-    def _reproduce(self) -> str:
-        return f"tickproof run {shlex.quote(str(self._job.path))} {self._settings}"
 
 
 def _room(busy: float) -> int:

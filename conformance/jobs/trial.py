@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import psutil
 
@@ -26,6 +26,7 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.history.job_run import Fired, Strike
 from tickproof.conformance.jobs import checkpoint, ledger, postgres_proxy
 from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
 from tickproof.conformance.jobs.file_sink import FilesSink
@@ -90,51 +91,6 @@ IN_DATABASE: Final = ("transaction", "transaction-over")
 _OPEN_S: Final = 1.0
 
 
-@dataclass(frozen=True)
-class Strike:
-    """One fault. at: a moment of the proxy, one of IN_DATABASE, or "".
-
-    nth: at so manieth such moment. whole: the whole job at once, not the worker at whose moment
-    it is. seconds: it lasts so long, or a kill comes so much after its moment.
-    """
-
-    do: Literal["kill", "pause", "cut", "refuse", "slow", "restart", "kill-broker"]
-    at: str = ""
-    nth: int = 1
-    whole: bool = False
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Fired:
-    """A strike that was carried out. fetched: records that the lives it struck had been given.
-
-    under_way: what was under way: "an open transaction", "a held commit", ... ; "": nothing.
-    """
-
-    do: str
-    at: str
-    t_s: float
-    worker: str
-    fetched: int
-    under_way: str
-
-    @property
-    def counts(self) -> bool:
-        """Whether it is evidence: what it ended was at work."""
-        return self.fetched > 0 and bool(self.under_way)
-
-    def __str__(self) -> str:
-        verb = {
-            "kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)",
-            "kill-broker": "killed, and started again", "refuse": "reset, and none was taken",
-            "slow": "answered late",
-        }  # fmt: skip
-        where = f" at {self.at}" if self.at else ""
-        during = f", during {self.under_way}" if self.under_way else ""
-        return f"{self.t_s:.1f} s: {self.worker} {verb[self.do]}{where}{during}"
-
-
 @dataclass
 class Run:
     """What one run of a job gave; rows by output."""
@@ -166,9 +122,10 @@ class Run:
     recoveries_s: list[float] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able dict."""
+        """Return a JSON-able dict, without the rows."""
         fired = [asdict(one) for one in self.fired]
-        return vars(self) | {"moments": dict(self.moments), "fired": fired}
+        found = vars(self) | {"moments": dict(self.moments), "fired": fired}
+        return {name: one for name, one in found.items() if name != "rows"}
 
 
 @dataclass(frozen=True)
@@ -870,7 +827,8 @@ class Trial:
             known = ledger.UNDER_WAY if called else postgres_proxy.UNDER_WAY
             found += [known[strike.at]] if strike.at in known else []
         elif held:
-            found.append(f"a held {strike.at.partition('-')[0]}")
+            what = strike.at.partition("-")[0]
+            found.append(f"held {what}" if what.endswith("s") else f"a held {what}")
         return " and ".join(found)
 
     def _owner(self, workers: dict[str, list[process_table.Proc]], connection: int) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from markupsafe import Markup
 
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history import job_run
 from tickproof.conformance.history.folder import opened
 from tickproof.conformance.report import (
     json_report,
@@ -54,10 +55,6 @@ _ASIDE: Final = (
 )
 #: Pairs of the fault space that a page lists.
 MOST_PAIRS: Final = 200
-
-
-#: In the folder of a run of an own job.
-JOB_RUN: Final = "job-run.json"
 
 
 @dataclass(frozen=True)
@@ -292,7 +289,7 @@ def _pictures(result: Result, folder: Path) -> RunPictures:
     path = PurePosixPath(result.run)
     if path.is_absolute() or ".." in path.parts:
         return RunPictures(why="its run lies elsewhere")
-    if (folder / path / JOB_RUN).exists():  # of a job there are facts, and no curves
+    if job_run.is_one(folder / path):  # of a job there are facts, and no curves
         return RunPictures()
     try:
         with opened(folder / path) as history:

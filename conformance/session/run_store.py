@@ -1,7 +1,7 @@
 """The run folders below a folder: what each is, how large, how old, how it came out.
 
-Nothing is trusted that is read here: a folder counts as a run if its run.json says so, and no
-link is followed.
+Nothing is trusted that is read here: a folder counts as a run if its run.json or job-run.json says
+so, and no link is followed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof.conformance.errors import HistoryError, RequestError
-from tickproof.conformance.history import plain_files
+from tickproof.conformance.history import job_run, plain_files
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.report.document import PAGE_NAME
@@ -72,12 +72,12 @@ def runs(below: Path) -> list[StoredRun]:
 
 
 def _folders(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the folders with a run.json; what lies in a run is part of it."""
+    """Yield the folders with the record of a run; what lies in a run is part of it."""
     try:
         inner = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return
-    if any(entry.name == RUN for entry in inner):
+    if any(entry.name in (RUN, job_run.FILE) for entry in inner):
         yield folder
     elif depth:
         for entry in inner:
@@ -86,11 +86,10 @@ def _folders(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _stored(folder: Path) -> StoredRun | None:
-    """Return a run; None where run.json is none of the kit's."""
+    """Return a run; None where its record is none of the kit's."""
     try:
-        record = loads(plain_files.read_bytes(folder, RUN, _LIMIT))
-        engine, scenario = record["engine"]["name"], record["scenario"]["name"]
-        seed, began = int(record["seed"]), float(record.get("started", 0.0))
+        of_job = job_run.is_one(folder)
+        engine, scenario, seed, began, ended = (_of_job if of_job else _of_engine)(folder)
     except (OSError, HistoryError, KeyError, TypeError, ValueError, OverflowError):
         return None
     held = list(_held(folder))
@@ -101,12 +100,26 @@ def _stored(folder: Path) -> StoredRun | None:
         seed,
         _verdict(folder),
         began,
-        isinstance(record.get("ended"), dict),
+        ended,
         max(one.st_mtime for one in held),
         sum(one.st_size for one in held),
         tags(folder),
         _report(folder),
     )
+
+
+def _of_engine(folder: Path) -> tuple[str, str, int, float, bool]:
+    """Return engine, scenario, seed, when it began, and whether it has an end."""
+    record = loads(plain_files.read_bytes(folder, RUN, _LIMIT))
+    engine, scenario = record["engine"]["name"], record["scenario"]["name"]
+    began, ended = float(record.get("started", 0.0)), isinstance(record.get("ended"), dict)
+    return engine, scenario, int(record["seed"]), began, ended
+
+
+def _of_job(folder: Path) -> tuple[str, str, int, float, bool]:
+    """Return the same of the run of a job, whose record is written at its end."""
+    run = job_run.read(folder)
+    return run.job_name, run.name, run.seed, run.started, True
 
 
 def _held(folder: Path) -> Iterator[os.stat_result]:

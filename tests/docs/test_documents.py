@@ -184,6 +184,7 @@ def test_the_architecture_page_says_where_things_are():
         "how many runs are played at once": ("def runs_at_once(",),
         "the exit status": ("def status_of(",),
         "what an own job is held to": ("def compared(",),
+        "what is kept of a job's run": ("class JobRun(",),
         "the open transactions of a Kafka client": ("open_transactions",),
         "the bounds on what is read from disk": ("MAX_",),
         "an option of `tickproof run`": ("@options.parallel",),

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from tickproof.conformance.cli.main import main
 
 
 @pytest.fixture(scope="module")
@@ -48,18 +44,4 @@ def failed_run(session_type, tmp_path_factory) -> Path:
     made.close()
     assert done.status == 1, done.out + done.err
     (run,) = (path for path in made.runs() if path.name == "count-engine-death")
-    return run
-
-
-@pytest.fixture(scope="session")
-def tickproof() -> Callable[..., tuple[int, str]]:
-    """Return a function that runs a command in this process: its status, all that it printed."""
-
-    def run(*words: object) -> tuple[int, str]:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            with pytest.raises(SystemExit) as ended:
-                main([str(word) for word in words])
-        return int(ended.value.code or 0), printed.getvalue()
-
     return run

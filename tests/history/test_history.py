@@ -149,7 +149,7 @@ def test_input_under_another_name_is_named(folder, name):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "not found; expected the folder of a run"),
+        (None, "not found; expected the folder of an engine's run"),
         ("{", "not JSON"),
         ("[]", "expected a JSON object"),
         ('{"format": 99}', f"format 99, expected {FORMAT}"),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.history import plain_files, run_record, seal
+from tickproof.conformance.history import job_run, plain_files, run_record, seal
 from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.history.remade_input import belied
 from tickproof.conformance.session.pack.archive import MAX_BYTES, PackError, unpack
@@ -19,7 +19,8 @@ def opened_run(path: Path) -> Iterator[Path]:
     """Give the folder of a run: ``path`` itself, or where the pack ``path`` was unpacked.
 
     An unpacked folder is removed afterwards. Raises PackError (a HistoryError) for a file that
-    is not a pack, is damaged, or has a run.json that no run of the kit could have written.
+    is not a pack, is damaged, or has a run.json or job-run.json that no run of the kit could have
+    written.
     """
     if path.is_dir():
         yield path
@@ -28,7 +29,8 @@ def opened_run(path: Path) -> Iterator[Path]:
         folder = Path(temporary).resolve()
         members = unpack(path, folder)
         _check_run(path, folder, members)
-        if seal.FILE_NAME not in members:  # the manifest of an earlier version had the digests
+        # The manifest of an earlier version had the digests; runs of jobs have none.
+        if not {seal.FILE_NAME, job_run.FILE} & set(members):
             seal.write(folder, {})
         with naming(path, folder):
             yield folder
@@ -45,6 +47,9 @@ def naming(path: Path, copy: Path) -> Iterator[None]:
 
 def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
     """Refuse a run.json that names files outside its folder or would generate too much input."""
+    if job_run.FILE in members:
+        job_run.read(folder)
+        return
     if "run.json" not in members:
         raise PackError(f"{path}: no run.json; expected the pack of a run")
     try:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tickproof import conformance
 from tickproof.conformance import apps, explain
-from tickproof.conformance.explain import fault_sentences
+from tickproof.conformance.explain import fault_sentences, job_runs
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.explain.outcomes import stimulus
+from tickproof.conformance.history import job_run
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.job_run import JobRun
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.hints import halves
 from tickproof.conformance.text import shortened, shown
@@ -69,6 +71,21 @@ _HOW: Final = (
     "your engine is started. Faults come at the same points of the input, but",
     "processes never run alike twice: --times 5 plays it five times.",
 )
+_HOW_OF_JOBS: Final = (
+    f"  pip install 'tickproof[kafka]'   (this was made by version {conformance.__version__})",
+    "  tickproof explain FILE           what is said above",
+    "  tickproof replay FILE JOB.TOML   the same input and faults on a job",
+    "",
+    "You need Linux and Python 3.11 or newer. FILE is the pack; JOB.TOML says how the",
+    "job is started. Faults come at the same moments, but processes never run alike",
+    "twice: --times 5 plays it five times.",
+)
+#: Files of a job's run.
+_OF_JOBS: Final = {
+    job_run.FILE: "job, seed, faults as they were asked for and as they came, and the end",
+    job_run.VERDICT: "what was decided from this run by itself",
+    "stderr.log": "what the job wrote to standard error",
+}
 _TAKEN_OUT = (
     "Words in braces such as {home}, {token} or {path}/file stand for paths, tokens, "
     "addresses, the names of user and host, and environment values that look secret. "
@@ -99,6 +116,30 @@ def text(history: History, outcomes: Collection[Outcome], members: Collection[st
         *_section("What was taken out", [_paragraph(_TAKEN_OUT)]),
     ]
     return "\n".join(parts) + "\n"
+
+
+def of_job(run: JobRun, outcomes: Sequence[Outcome], members: Collection[str]) -> str:
+    """Return the README of a run of a user's own job."""
+    done, *decided = job_runs.parts(run, outcomes)
+    lines = [
+        f"A recorded run of the job {shown(run.job_name, 120)}",
+        "",
+        _paragraph(
+            "Tickproof feeds a job its input, kills its processes, and compares what it gives "
+            f"with what is due. This is one such run: {done.title}."
+        ),
+        *_section("What was done", [_field(*one) for one in done.fields]),
+        *_section("What was decided", [] if decided else ["Nothing."]),
+    ]
+    for part in decided:
+        lines += [part.title, *(_field(*one) for one in part.fields), ""]
+    wide = max(map(len, members)) + 2
+    lines += [
+        *_section("How to look at it", _HOW_OF_JOBS),
+        *_section("The files", [_field(n, _OF_JOBS.get(n, "rows"), wide) for n in sorted(members)]),
+        *_section("What was taken out", [_paragraph(_TAKEN_OUT)]),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _section(title: str, lines: Iterable[str]) -> list[str]:

@@ -8,13 +8,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.fault_steps import Do, Target
-from tickproof.conformance.history import provenance, seal
+from tickproof.conformance.history import job_run, plain_files, provenance, seal
 from tickproof.conformance.history.folder import History, opened, write_json
 from tickproof.conformance.history.input_replay import same_input, save_plan
 from tickproof.conformance.history.run_record import RunRecord
@@ -40,7 +40,8 @@ _KEYS: Final = re.compile(r'\\*"(\w+)\\*"\s*:')
 class Packed:
     """A pack that was made.
 
-    root: of the run in the pack, whose texts are not those of the recorded run. kept: members that
+    root: of the run in the pack, whose texts are not those of the recorded run; "" of the run of a
+    job. kept: members that
     still identify the machine, each with the word for what it contains,
     such as ("output/s0.log", "{home}").
     """
@@ -59,6 +60,8 @@ def pack(run: Path, target: Path | None) -> Packed:
     """
     with opened_run(run) as source, tempfile.TemporaryDirectory(prefix="tickproof-") as temporary:
         folder = Path(temporary).resolve()
+        if job_run.is_one(source):
+            return _pack_job(source, folder, target)
         _copy(source, folder)
         with naming(run, folder):
             before = judging.recheck(folder)
@@ -84,6 +87,42 @@ def pack(run: Path, target: Path | None) -> Packed:
         archive.write(path, top, members)
         kept = list(_kept(members, redact))
         return Packed(path, path.stat().st_size, seal.root(folder), outcomes, kept)
+
+
+def _pack_job(source: Path, folder: Path, target: Path | None) -> Packed:
+    """Make one file of the run of a job: its record, rows and standard error, and what it decided.
+
+    It has no root: nothing is judged again from its bytes.
+    """
+    made_at = job_run.read(source).made_at
+    _copy_job(source, folder)
+    spoken = "".join(one.read_text(encoding="utf-8", errors="replace") for one in _texts(folder))
+    folders = [("run", str(one)) for one in (source, source.absolute(), source.resolve())]
+    redact = Redactor(made_at or {}, [*folders, ("temp", str(folder))], (), spoken)
+    for path in _texts(folder):
+        _rewrite(path, redact)
+    outcomes = job_run.verdict(folder)
+    again = command_line("replay", "FILE", "JOB.TOML")
+    job_run.save_verdict(folder, [replace(one, reproduce=again) for one in outcomes])
+    record = job_run.read(folder)
+    said = readme.of_job(record, outcomes, _members(folder))
+    (folder / readme.NAME).write_text(redact(said), encoding="utf-8")
+    top = archive.top_folder(f"{record.job_name}-{record.name}-seed{record.seed}")
+    path, members = target or Path(f"{top}{SUFFIX}"), _members(folder)
+    archive.write(path, top, members)
+    return Packed(path, path.stat().st_size, "", outcomes, list(_kept(members, redact)))
+
+
+def _copy_job(source: Path, folder: Path) -> None:
+    """Copy what the kit wrote of a job's run; no link is followed, and no other file is taken."""
+    (folder / job_run.OUTPUT).mkdir()
+    for name in plain_files.below(source, job_run.OUTPUT):
+        if name in (job_run.VERDICT, "stderr.log") or name.startswith(f"{job_run.OUTPUT}/"):
+            with plain_files.opened(source, name) as file, (folder / name).open("xb") as copy:
+                shutil.copyfileobj(file, copy, _CHUNK)
+    record = json.loads(plain_files.read_document(source, job_run.FILE))
+    record.pop(provenance.MADE_AT, None)
+    write_json(folder / job_run.FILE, record)
 
 
 def _name(run: RunRecord) -> str:
