@@ -335,9 +335,12 @@ class Session:
         if "worker" in job.claims.survives:
             at = moments[-1] if moments[-1] not in trial.IN_DATABASE else "fetched"
             taken_over = [Strike("kill", at, 2), Strike("kill", moments[0], 1)]
+            # A commit that is under way can be taken after a short pause of the worker.
+            held = "commit-received" if "commit-received" in moments else at
             if job.table.roles is not None:  # a moment that is a worker's own
-                at, taken_over = "fetched", [Strike("kill", "fetched")] * 4
-            yield again("pause", strikes=[Strike("pause", at, 2)] * 3)
+                held = at = "fetched"
+                taken_over = [Strike("kill", "fetched")] * 4
+            yield again("pause", strikes=[Strike("pause", one, 2) for one in (held, at, held)])
             if job.outlives_worker:
                 yield again("rebalance", strikes=taken_over)
         if job.outlives_worker and "engine" in job.claims.survives:
