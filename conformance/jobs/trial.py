@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import re
 import signal
@@ -60,6 +61,9 @@ from tickproof.conformance.usage.socket_holders import holders
 
 #: What sessions and transactions are lowered to.
 SESSION_MS, TRANSACTION_MS = 6_000, 10_000
+#: Where a worker is paused, a transaction outlives its session by more: another worker has to
+#: notice, and to take over, before the paused one ends what it has open.
+OUTLIVING_MS: Final = 12_000
 #: A strike that no output of the job is under way for is tried so often.
 MOST_TRIES: Final = 4
 #: After the end of a run was seen, so long nothing may move.
@@ -80,6 +84,8 @@ LAG_S: Final = 1.0
 #: What a busy machine may add to a recovery.
 _BUSY_S: Final = 10.0
 _ANSWER_S: Final = 10.0
+#: So long before, or after, a transaction times out a paused worker goes on.
+_NEAR_END_S: Final = 1.2
 _MOST_STARTS: Final = 3
 _MOST_NAMES: Final = 5
 _ENDED: Final = re.compile(r"supervisor: worker (\d+) ended with (-?\d+)")
@@ -223,9 +229,11 @@ class Trial:
             stack.enter_context(self._proxy)
             self._proxy.greeted = self._greeted
             if not self._job.table.keep_timeouts:
+                paused = any(strike.do == "pause" for strike in self._plan.strikes)
                 self._proxy.longest_ms = {
-                    Api.JOIN_GROUP: SESSION_MS, Api.INIT_PRODUCER_ID: TRANSACTION_MS,
-                }  # fmt: skip
+                    Api.JOIN_GROUP: SESSION_MS,
+                    Api.INIT_PRODUCER_ID: OUTLIVING_MS if paused else TRANSACTION_MS,
+                }
             self._workspace = Workspace()
             stack.callback(self._workspace.remove)
             self._state = self._workspace.state_dir(self._id)
@@ -484,10 +492,19 @@ class Trial:
                 self._writer.serve(0.1)
         self._writer.serve()
 
-    def _feed_for(self, seconds: float) -> None:
-        """Let time pass in which input goes on, for those that a fault leaves at work."""
-        until = time.monotonic() + seconds
-        while not self._over.is_set() and (now := time.monotonic()) < until:
+    def _feed_for(
+        self, seconds: float, most_s: float = 0.0, enough: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Let time pass in which input goes on, for those that a fault leaves at work.
+
+        It ends after ``seconds`` when ``enough`` says so, which is asked from the start on, or
+        after ``most_s``.
+        """
+        began = time.monotonic()
+        while not self._over.is_set():
+            passed, told = (now := time.monotonic()) - began, enough()
+            if passed >= max(seconds, most_s) or (passed >= seconds and told):
+                return
             self._feed(self._allowed(now))
             self._over.wait(_TICK_S)
 
@@ -757,8 +774,18 @@ class Trial:
             short = sum(one.do == "pause" for one in self.run.fired) % 2 == 0
             self._note(strike, what, fetched, under_way)
             # A member is missed only at a heartbeat, which may be half a session later. Each other
-            # pause ends before a transaction that is open does, which the worker then goes on with.
-            self._feed_for(self._owned_s * 1.25 + 1 if short else self._owned_s * 1.5 + 2)
+            # pause ends before a transaction that is open does, which the worker then goes on with:
+            # once another has taken over, or at last when the transaction is about to end.
+            transaction_s = self._lasts_s(Api.INIT_PRODUCER_ID)
+            if short:
+                least_s, most_s = self._owned_s * 1.25 + 1, self._owned_s * 1.5 + 2
+                most_s = min(most_s, transaction_s - _NEAR_END_S)
+                if not self._job.outlives_worker:  # nobody takes over
+                    most_s = least_s
+                self._feed_for(least_s, most_s, self._taken_over())
+            else:
+                over_s = transaction_s + _NEAR_END_S if transaction_s < math.inf else 0.0
+                self._feed_for(max(self._owned_s * 1.5 + 2, over_s))
             _signal(struck, signal.SIGCONT)
             return
         _signal(struck, signal.SIGTERM if strike.do == "restart" else signal.SIGKILL)
@@ -797,9 +824,26 @@ class Trial:
     def _owned_s(self) -> float:
         """How long what a worker owns stays its own: its session, without one its transaction."""
         asked = self._proxy.traffic.timeouts_ms
-        api = Api.INIT_PRODUCER_ID if Api.JOIN_GROUP not in asked else Api.JOIN_GROUP
-        longest_ms = max(asked.get(api, {SESSION_MS}))
+        if not {Api.JOIN_GROUP, Api.INIT_PRODUCER_ID} & asked.keys():
+            return SESSION_MS / 1000
+        return self._lasts_s(Api.JOIN_GROUP if Api.JOIN_GROUP in asked else Api.INIT_PRODUCER_ID)
+
+    def _lasts_s(self, api: Api) -> float:
+        """Return how long the sessions or transactions last that a request asks for."""
+        longest_ms = max(self._proxy.traffic.timeouts_ms.get(api, {math.inf}))
         return min(longest_ms, self._proxy.longest_ms.get(api, longest_ms)) / 1000
+
+    def _taken_over(self) -> Callable[[], bool]:
+        """Return what tells, asked again and again, that a group has a new owner who reads."""
+        traffic, joined = self._proxy.traffic, self._proxy.traffic.requests[Api.JOIN_GROUP]
+        fetched: list[int] = []
+
+        def told() -> bool:
+            if traffic.requests[Api.JOIN_GROUP] > joined and not fetched:
+                fetched.append(self.run.moments["fetched"])
+            return bool(fetched) and self.run.moments["fetched"] > fetched[0]
+
+        return told
 
     def _kill_broker(self) -> None:
         """Kill the broker, and start it again on its data."""
