@@ -33,7 +33,7 @@ _NAMED: Final = 8
 @click.option("--sound", is_flag=True, help="Sound engines only.")
 @click.option(
     "--engine",
-    type=click.Choice(["miniature", "spark", "spark-blocks", "kafka-miniature"]),
+    type=click.Choice(["miniature", "spark", "kafka-miniature"]),
     help="Only what is made of this engine.",
 )
 @options.number(

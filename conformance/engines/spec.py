@@ -254,6 +254,10 @@ def _profiles() -> list[str]:
     return [path.stem for path in (resources.fixtures() / "profiles").glob("*.toml")]
 
 
+#: Engines of earlier versions, and what has become of each.
+RENAMED: Final = {"spark-blocks": "spark"}
+
+
 def find(name_or_path: str | Path, fixtures: Path) -> Path:
     """Return the engine.toml for a name under fixtures/engines, or for a path.
 
@@ -278,6 +282,8 @@ def find(name_or_path: str | Path, fixtures: Path) -> Path:
     said = ", ".join(known) or "(none)"
     expected = f"a path to an {FILE_NAME}, a folder that holds one, or one of {said}"
     hint = strict_toml.did_you_mean(str(name_or_path), known)
+    if now := RENAMED.get(str(name_or_path)):
+        hint = f"; {name_or_path} is part of {now} now"
     raise InvalidFile(path, [f"no such engine; expected {expected}{hint}"])
 
 

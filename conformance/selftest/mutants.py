@@ -25,7 +25,7 @@ from tickproof.conformance.text import shown
 #: On the command line a mutant is "mutant:ID" and a sound variant "variant:ID".
 MUTANT: Final = "mutant"
 VARIANT: Final = "variant"
-Original = Literal["miniature", "single", "spark", "spark-blocks", "kafka-miniature"]
+Original = Literal["miniature", "single", "spark", "kafka-miniature"]
 #: An engine that is another one with other arguments: its engine.toml names that one's folder.
 _ELSEWHERE: Final = re.compile(r"\{here\}/\.\./([\w-]+)/")
 #: What the Spark engine imports; a copy of it lies in the mutant's folder and is found first.

@@ -28,10 +28,10 @@ SHARE_OF_PART: Final = 96
 #: How long an engine takes to start, in seconds: only used to order the trials.
 _START_S: Final = {
     "miniature": 1.0, "single": 1.0, "minimal": 1.0, "spark": 20.0,
-    "spark-blocks": 20.0, "kafka-miniature": 5.0,
+    "kafka-miniature": 5.0,
 }  # fmt: skip
-#: The forms of the reference, which start slowly.
-SPARK: Final = ("spark", "spark-blocks")
+#: The reference, which starts slowly.
+SPARK: Final = "spark"
 #: These speak Kafka. They, and what is made of them, are tried only when they are asked for:
 #: they need a broker.
 KAFKA: Final = ("kafka-miniature",)
@@ -51,7 +51,7 @@ class Engine:
     @property
     def repeats(self) -> bool:
         """True if it is tried again with other seeds: a sound engine that starts fast."""
-        return self.mutant is None and self.base not in SPARK
+        return self.mutant is None and self.base != SPARK
 
 
 @cache
@@ -101,7 +101,7 @@ def chosen(
     else:
         shares = (1, 1) if sound or only else (SHARE, 1)
     found += _sound_ones(fixtures, folder, variants, only, base, first, *shares)
-    if wrong and base in SPARK:
+    if wrong and base == SPARK:
         # What fails a mutant of Spark must not fail Spark; `run spark` judges all of it.
         found.append(Engine(base, spec.find(base, fixtures), base, scenarios_of(wrong)))
     if not found:

@@ -9,11 +9,11 @@ from tickproof.reference.api.layouts import kind
 from tickproof.reference.connectors.source import Facts
 
 
-def facts(application: Application, partitions: Mapping[int, int], form: str, **more: int) -> Facts:
+def facts(application: Application, partitions: Mapping[int, int], **more: int) -> Facts:
     """Return what is fixed for the life of a checkpoint.
 
-    Spark would take one of another application and fail later, or not at all. form: of the
-    compiler. more: what else is fixed. PipelineError for a stream without partitions.
+    Spark would take one of another application and fail later, or not at all. more: what else is
+    fixed. PipelineError for a stream without partitions.
     """
     streams = [pipeline.source.stream for pipeline in application.pipelines]
     if missing := {*streams} - {*partitions}:
@@ -28,4 +28,4 @@ def facts(application: Application, partitions: Mapping[int, int], form: str, **
         "partitions": [f"{partitions[stream]} of stream {stream}" for stream in streams],
     }
     joined = {what: ", ".join(values) for what, values in lists.items()}
-    return {"application": application.name, "form": form, **joined, **more}
+    return {"application": application.name, **joined, **more}

@@ -1,6 +1,6 @@
 """Records as typed columns: a layout of bytes as a schema, and one turned into the other.
 
-A row holds records of one key: the key is a value, each other field a list of values.
+A row holds records of one bucket, a share of the key space: each field is a list of values.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tickproof.reference.api import Application, PipelineError, Sink
 from tickproof.reference.api.layouts import Layout, fields, new
 
 #: Where in the log a row comes from. Of an application with one key, a row holds what a chunk has
-#: of the key, and ``offset`` is that of the chunk. With more keys a row holds one record, and
+#: of a bucket, and ``offset`` is that of the chunk. With more keys a row holds one record, and
 #: ``part`` tells apart the rows that one record of the log became. These columns come first and
-#: are unique among the rows of a key, so that their order is log order, pipeline by pipeline.
+#: are unique among rows, so that their order is log order, pipeline by pipeline.
 PLACE = pa.schema(
     [("pipeline", pa.int32()), ("partition", pa.int32()), ("offset", pa.int64()),
-     ("part", pa.binary())]
+     ("bucket", pa.int32()), ("part", pa.binary())]
 )  # fmt: skip
 #: A row for a sink: the number of its stream, and records as they will lie in the log.
 OUTPUT = pa.schema([*PLACE, ("sink", pa.int32()), ("records", pa.binary())])
@@ -67,14 +67,20 @@ def leaving(application: Application, stage: int) -> pa.Schema:
     """
     if stage == len(application.keys):
         return OUTPUT
-    key = application.keys[stage]
     layouts = [pipeline.layout(stage + 1) for pipeline in application.pipelines]
     try:
         named = pa.unify_schemas([*map(columns, layouts)])
     except pa.ArrowException as error:
         raise PipelineError(f"{application.name}: two pipelines, one field: {error}") from error
-    lists = [f if f.name == key else pa.field(f.name, _list(f.type)) for f in named]
-    return pa.schema([*OUTPUT, SIZE, *lists])
+    return pa.schema([*OUTPUT, SIZE, *(pa.field(f.name, _list(f.type)) for f in named)])
+
+
+def of_state(key: tuple[str, str], layout: Layout) -> pa.Schema:
+    """Return the columns of a bucket's state: its keys, and each field of the state, as lists."""
+    if key[0] in layout.names:
+        raise PipelineError(f"{layout}: expected fields of a state, none named {key[0]} as the key")
+    named = columns(np.dtype([key, *layout.descr]))
+    return pa.schema([(f.name, _list(f.type)) for f in named])
 
 
 def _list(type_: pa.DataType) -> pa.ListType:
@@ -91,6 +97,11 @@ def _spark_type(type_: pa.DataType) -> T.DataType:
     if pa.types.is_list(type_):
         return T.ArrayType(_IN_SPARK[type_.value_type], containsNull=False)
     return _IN_SPARK[type_]
+
+
+def stored_type(field: np.dtype) -> type:
+    """Return the type of numpy that the column of a field has."""
+    return _TYPES.get(field.str[1:], pa.binary()).to_pandas_dtype()
 
 
 @cache
@@ -120,9 +131,8 @@ def to_records(values: Mapping[str, Sequence], layout: Layout) -> np.ndarray:
     return records
 
 
-def to_key(
+def to_buckets(
     schema: pa.Schema,
-    key: str,
     place: Sequence[pa.Array],
     records: np.ndarray,
     order: np.ndarray | slice,
@@ -130,27 +140,19 @@ def to_key(
 ) -> pa.RecordBatch:
     """Return rows of records, taken in an order; a row ends where the next one starts.
 
-    place: the columns of PLACE. The records of a row have one key.
+    place: the columns of PLACE. The records of a row have one bucket.
     """
     ends = np.append(starts, len(records)).astype("<i4")
     rows = dict(zip(PLACE.names, place, strict=True), size=pa.array(np.diff(ends)))
     for name, values in to_columns(records, order).items():
-        if name == key:
-            rows[name] = values.take(pa.array(starts))
-        else:
-            rows[name] = pa.ListArray.from_arrays(ends, values, _list(values.type))
+        rows[name] = pa.ListArray.from_arrays(ends, values, _list(values.type))
     return _batch(schema, rows)
 
 
-def from_rows(rows: Sequence[tuple], names: Sequence[str], key: str, layout: Layout) -> np.ndarray:
-    """Return the records of rows of one key, one row after the other."""
+def from_rows(rows: Sequence[tuple], names: Sequence[str], layout: Layout) -> np.ndarray:
+    """Return the records of rows, one row after the other."""
     cells = dict(zip(names, zip(*rows, strict=True), strict=True))
-    values = {
-        name: cells[name][:1] * sum(cells["size"])
-        if name == key
-        else list(chain.from_iterable(cells[name]))
-        for name in fields(layout)
-    }
+    values = {name: list(chain.from_iterable(cells[name])) for name in fields(layout)}
     return to_records(values, layout)
 
 
@@ -162,16 +164,11 @@ def places(rows: Sequence[tuple]) -> list[pa.Array]:
 
 
 def to_sink(
-    schema: pa.Schema,
-    key: Mapping[str, object],
-    place: Sequence[pa.Array],
-    sink: Sink,
-    records: np.ndarray,
+    schema: pa.Schema, place: Sequence[pa.Array], sink: Sink, records: np.ndarray
 ) -> pa.RecordBatch:
-    """Return records for a sink as one row, which does not copy them; key: of the row, if any."""
+    """Return records for a sink as one row, which does not copy them."""
     rows = dict(zip(PLACE.names, place, strict=True), records=cell(records))
-    for name, value in {"sink": sink.stream, **key}.items():
-        rows[name] = pa.array([value], schema.field(name).type)
+    rows["sink"] = pa.array([sink.stream], pa.int32())
     return _batch(schema, rows)
 
 
@@ -198,7 +195,7 @@ def numbers_of_parts(origins: np.ndarray) -> list[bytes]:
 def in_log_order(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[memoryview]]]:
     """Return for each sink the records of a task: the same for every order of arrival."""
     table = pa.Table.from_batches(batches, OUTPUT)
-    # By the records last: the rows of two keys may have one place.
+    # By the records last: what was decided where it was read may have the place of a row.
     keys = [(name, "ascending") for name in ("sink", *PLACE.names, "records")]
     order = pc.sort_indices(table, keys).to_pylist()
     sinks, records = table["sink"].to_pylist(), table["records"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -77,9 +76,12 @@ def _refuse(source: Source, partition: int, offset: int, data: bytes, error: Bad
 
 
 def through(
-    stage: Stage, records: np.ndarray, states: Mapping[str, KeyState] = {}
+    stage: Stage,
+    records: np.ndarray,
+    states: Mapping[str, np.ndarray] = {},
+    rows: np.ndarray | None = None,
 ) -> Iterator[tuple[Sink | None, np.ndarray, np.ndarray]]:
-    """Take records through a stage; states: of their one key, by name.
+    """Take records through a stage. Record i has the state ``states[NAME][rows[i]]``.
 
     Yield what its sinks get, and at last what goes on to the next stage, for which the sink is
     None: (sink, records, for each the index of the record that it was made of). Behind a
@@ -90,21 +92,17 @@ def through(
         if isinstance(step, Sink):
             yield step, records, origins
             continue
-        keyed = [states[step.state.name]] if isinstance(step, StateComputation) else []
-        if on_arrays(step):
-            # By its class: a field may have the name of the method.
-            tables = [KeyState.table(state) for state in keyed]
-            rows = [np.zeros(len(records), int) for _ in keyed]
-            records = all_at_once(step, records, *rows, *tables)
-            for state, table in zip(keyed, tables, strict=True):
-                KeyState.load(state, table)
-            origins = np.full(len(records), UNKNOWN)
-            continue
+        keyed: tuple[np.ndarray, ...] = ()
+        if isinstance(step, StateComputation):
+            assert rows is not None
+            keyed = rows[origins], states[step.state.name]
         try:
-            records, at = applied(step, records, *map(repeat, keyed))
+            records, at = stepped(step, records, *keyed)
         except StepError as error:
-            raise StepError(int(origins[error.index]), str(error)) from error
-        origins = origins[np.array(at, int)]
+            if error.index != UNKNOWN:
+                error.index = int(origins[error.index])
+            raise
+        origins = np.full(len(records), UNKNOWN) if at is None else origins[np.array(at, int)]
     yield None, records, origins
 
 
@@ -135,7 +133,12 @@ def stepped(
     if not keyed:
         return applied(step, records)
     rows, states = keyed
-    return applied(step, records, map(partial(RowState, states), rows))
+    by_row = {row: KeyState(states[row : row + 1]) for row in np.unique(rows).tolist()}
+    made = applied(step, records, map(by_row.__getitem__, rows.tolist()))
+    for row, state in by_row.items():
+        # By its class: a field may have the name of the method.
+        states[row] = KeyState.table(state)[0]
+    return made
 
 
 class KeyState:
@@ -149,12 +152,8 @@ class KeyState:
 
     def __init__(self, table: np.ndarray) -> None:
         """Take the fields from a table of one row."""
-        vars(self).update(_layout=table.dtype)
-        KeyState.load(self, table)
-
-    def load(self, table: np.ndarray) -> None:
-        """Replace the fields by those of a table of one row."""
-        vars(self).update({name: table[name][0] for name in self._layout.names})
+        values = {name: table[name][0] for name in table.dtype.names}
+        vars(self).update(values, _layout=table.dtype)
 
     def table(self) -> np.ndarray:
         """Return the fields as a table of one row."""
@@ -169,28 +168,6 @@ class KeyState:
         if type(value) is not type_.type or type_.kind == "S":
             value = cast(name, type_, [value])[0]
         vars(self)[name] = value
-
-
-class RowState:
-    """The state in a row of a table as a function on one record sees it.
-
-    What is assigned is cast to the field's type, as in the state of a key: see KeyState.
-    """
-
-    __slots__ = ("_row", "_states")
-    _states: np.ndarray
-    _row: int
-
-    def __init__(self, states: np.ndarray, row: int) -> None:
-        object.__setattr__(self, "_states", states)
-        object.__setattr__(self, "_row", row)
-
-    def __getattr__(self, name: str) -> object:
-        return self._states[name][self._row]
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Raise ValueError for what does not fit, or a field that the state does not have."""
-        self._states[name][self._row] = cast(name, self._states.dtype[name], [value])[0]
 
 
 def applied(step: Step, records: np.ndarray, *states: Iterable) -> tuple[np.ndarray, list[int]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +13,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tickproof.reference.api import Application, Pipeline, PipelineError, Sink, StateComputation
-from tickproof.reference.api.arrays import grouped, joined, numbered
+from tickproof.reference.api.arrays import joined
 from tickproof.reference.api.words import Stage
+from tickproof.reference.compiler.buckets import BUCKETS, MOST, bucket_of
 from tickproof.reference.compiler.checkpoint import facts
 from tickproof.reference.compiler.columns import (
+    cell,
     in_log_order,
     in_spark,
     leaving,
     numbers_of_parts,
     places,
-    to_key,
+    to_buckets,
     to_sink,
 )
 from tickproof.reference.compiler.processor import KeyedStage
@@ -39,8 +42,8 @@ from tickproof.reference.connectors.wire import CHUNK_BYTES, Chunk
 
 #: What its sinks get of a chunk, or what goes on (for None), and the offset of each record.
 Passed = Iterator[tuple[Sink | None, np.ndarray, np.ndarray]]
-#: Of each stream, in a micro-batch. A key costs a batch half a millisecond, however many records
-#: it has, so that large batches are cheaper; but a batch is what is done again after a crash.
+#: Of each stream, in a micro-batch. Large batches are cheaper, but a batch is what is done again
+#: after a crash.
 MAX_RECORDS = 3_000_000
 
 
@@ -52,45 +55,62 @@ def start(
     checkpoint: str,
     *,
     max_records: int = MAX_RECORDS,
+    buckets: int = BUCKETS,
+    coalesce: bool = True,
     combine: bool = True,
 ) -> StreamingQuery:
     """Start the query; it goes on from its checkpoint if there is one.
 
     log: host, port, token. partitions: how many each input stream has. checkpoint: a folder
-    on any file system of Hadoop. combine: have one; fixed for the life of a checkpoint.
+    on any file system of Hadoop. buckets: shares of the key space, at most 256; state is kept and
+    computed by them. coalesce: take records through the first stage where they are read, not in a
+    step of their own. combine: have one. All three are fixed for the life of a checkpoint.
     """
     expect_rows(application)
     schema, frames = in_spark(leaving(application, 0)), []
-    own, planned = facts(application, partitions, "rows", combine=int(combine)), Planned()
+    if not 0 < buckets <= MOST:
+        raise PipelineError(f"buckets: expected 1 to {MOST}, got {buckets}")
+    how = {"buckets": buckets, "coalesce": int(coalesce), "combine": int(combine)}
+    own, planned = facts(application, partitions, **how), Planned()
     for number, pipeline in enumerate(application.pipelines):
         stream = pipeline.source.stream
         options = {**log, "stream": str(stream), "partitions": str(partitions[stream])}
         options |= {"max_records": str(max_records), "checkpoint": checkpoint}
         options |= {"planned": planned.path}
-        reading = partial(rows_of, application, number, combine=combine)
-        frames.append(read(spark, pipeline.name, schema, reading, options, own))
-    return write(keyed(application, frames), in_log_order, log, checkpoint, planned)
+        reading = partial(rows_of, application, number, buckets=buckets, combine=combine)
+        if coalesce:
+            frames.append(read(spark, pipeline.name, schema, reading, options, own))
+        else:
+            chunks = read(spark, pipeline.name, in_spark(CHUNKS), as_they_are, options, own)
+            frames.append(chunks.mapInArrow(partial(apart, reading), schema))
+    rows = keyed(application, frames, buckets)
+    return write(rows, in_log_order, log, checkpoint, planned)
 
 
 def expect_rows(application: Application) -> None:
-    """Raise PipelineError for a function on arrays in an application with several keys."""
-    if len(application.keys) < 2:
-        return
-    for step in (s for p in application.pipelines for stage in p.stages for s in stage.steps):
-        if not isinstance(step, Sink) and on_arrays(step):
-            raise PipelineError(
-                f"{application.name}: {step.name}: expected a function on one record, since "
-                "there are several keys"
-            )
+    """Raise PipelineError for a function on arrays in a place that rows do not take it."""
+    for number, stage in ((n, s) for p in application.pipelines for n, s in enumerate(p.stages)):
+        steps = [step for step in stage.steps if not isinstance(step, Sink)]
+        arrays = [at for at, step in enumerate(steps) if on_arrays(step)]
+        if not arrays:
+            continue
+        where = f"{application.name}: {steps[arrays[0]].name}: expected a function on one record"
+        if len(application.keys) > 1:
+            raise PipelineError(f"{where}, since there are several keys")
+        after = steps[arrays[0] + 1 :]
+        if number and any(isinstance(step, StateComputation) for step in after):
+            raise PipelineError(f"{where}, since a step with state follows")
 
 
-def keyed(application: Application, frames: Sequence[DataFrame]) -> DataFrame:
+def keyed(
+    application: Application, frames: Sequence[DataFrame], buckets: int = BUCKETS
+) -> DataFrame:
     """Take the rows that leave the first stage of each pipeline through the stages with a key."""
     rows = reduce(DataFrame.union, frames)
-    for stage, key in enumerate(application.keys, 1):
+    for stage in range(1, len(application.keys) + 1):
         schema = in_spark(leaving(application, stage))
-        processor = KeyedStage(application, stage)
-        rows = rows.groupBy(key).transformWithState(processor, schema, "append", "None")
+        processor = KeyedStage(application, stage, buckets)
+        rows = rows.groupBy("bucket").transformWithState(processor, schema, "append", "None")
     return rows
 
 
@@ -99,12 +119,14 @@ def rows_of(
     number: int,
     partition: int,
     chunks: Iterable[Chunk],
+    *,
+    buckets: int = BUCKETS,
     combine: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Decode chunks of one partition and take them through the first stage, in an executor."""
     source = application.pipelines[number].source
     records = (decoded(source, partition, chunk) for chunk in chunks)
-    return first_stage(application, number, partition, records, combine)
+    return first_stage(application, number, partition, records, buckets=buckets, combine=combine)
 
 
 def first_stage(
@@ -112,6 +134,8 @@ def first_stage(
     number: int,
     partition: int,
     chunks: Iterable[tuple[np.ndarray, np.ndarray]],
+    *,
+    buckets: int = BUCKETS,
     combine: bool,
 ) -> Iterator[pa.RecordBatch]:
     """Take chunks of one partition, in log order, through the first stage and the combine.
@@ -123,27 +147,45 @@ def first_stage(
     if len(application.keys) == 1 and combine:
         passed = _combined(pipeline.stages[1], passed)
     for sink, records, offsets in passed:
-        place = number, partition, int(offsets[0]), b""
-        if sink:
-            under = {
-                key: _any_key(schema.field(key).type, partition) for key in application.keys[:1]
-            }
-            yield to_sink(schema, under, places([place]), sink, records)
-        elif len(application.keys) == 1:
-            (key,) = application.keys
-            order, begins, _ = grouped(numbered(records[key])[1])
-            starts = np.flatnonzero(begins)
-            yield to_key(schema, key, places([place] * len(starts)), records, order, starts)
-        elif application.keys:
-            parts = zip(offsets.tolist(), numbers_of_parts(offsets), strict=True)
-            each = places([(number, partition, *one) for one in parts])
-            starts = np.arange(len(records))
-            yield to_key(schema, application.keys[0], each, records, slice(None), starts)
+        place = number, partition, int(offsets[0])
+        if sink or not application.keys:
+            if sink:
+                yield to_sink(schema, places([(*place, partition % buckets, b"")]), sink, records)
+            continue
+        of_record = bucket_of(records[application.keys[0]], buckets)
+        if len(application.keys) == 1:
+            order = np.argsort(of_record, kind="stable")
+            starts = np.flatnonzero(np.diff(of_record[order], prepend=-1))
+            each = [(*place, bucket, b"") for bucket in of_record[order[starts]].tolist()]
+        else:
+            order, starts = slice(None), np.arange(len(records))
+            at = zip(offsets.tolist(), of_record.tolist(), numbers_of_parts(offsets), strict=True)
+            each = [(number, partition, *one) for one in at]
+        yield to_buckets(schema, places(each), records, order, starts)
 
 
-def _any_key(type_: pa.DataType, partition: int) -> object:
-    """Return a key for outputs that are decided already: it follows from the partition alone."""
-    return str(partition).encode() if type_ == pa.binary() else partition % 128
+#: Chunks as a source reads them.
+CHUNKS = pa.schema([("partition", pa.int32()), ("base", pa.int64()), ("count", pa.int64()),
+                    ("records", pa.binary())])  # fmt: skip
+
+
+def as_they_are(partition: int, chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:
+    """Return chunks as rows."""
+    for base, count, records in chunks:
+        place = zip((partition, base, count), CHUNKS, strict=False)
+        cells = [pa.array([number], field.type) for number, field in place]
+        cells.append(cell(np.frombuffer(records, "u1")))
+        yield pa.RecordBatch.from_arrays(cells, schema=CHUNKS)
+
+
+def apart(
+    reading: Callable[[int, Iterable[Chunk]], Iterator[pa.RecordBatch]],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Take rows that are chunks of one partition through the first stage."""
+    rows = (row.values() for batch in batches for row in batch.to_pylist())
+    for partition, mine in groupby(rows, lambda row: next(iter(row))):
+        yield from reading(partition, (Chunk(*chunk) for _, *chunk in mine))
 
 
 def _passed(

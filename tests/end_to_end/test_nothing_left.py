@@ -10,7 +10,7 @@ from tests.long import LONG
 ENGINES = [
     ("minimal", "SL-PASSTHROUGH"),
     pytest.param("miniature", "EO-ENGINE-DEATH", marks=LONG),
-    pytest.param("spark-blocks", "SL-PASSTHROUGH", marks=LONG),
+    pytest.param("spark", "SL-PASSTHROUGH", marks=LONG),
 ]
 
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import partial
+from itertools import groupby, pairwise
+from operator import itemgetter
 from random import Random
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
+from pyspark.sql import Row
 
 from tickproof.reference.api import Application
 from tickproof.reference.api.layouts import fields
-from tickproof.reference.blocks.blocks import Block, Reading, advanced, table_of
+from tickproof.reference.compiler.columns import OUTPUT, in_log_order
+from tickproof.reference.compiler.processor import KeyedStage, Tables
+from tickproof.reference.compiler.streaming import apart, as_they_are, rows_of
 from tickproof.reference.connectors.wire import Chunk
 
 #: The records of each (stream, partition), in log order.
 Input = dict[tuple[int, int], np.ndarray]
+#: The stored states of each stage and bucket.
+States = dict[tuple[int, int], dict[str, tuple]]
 
 
 @dataclass(frozen=True)
@@ -69,42 +77,93 @@ splits = st.builds(
 )
 
 
-def play(application: Application, records: Input, split: Split) -> Played:
-    """Run all batches: read and compute, shuffle by bucket, advance each bucket."""
-    played, random = Played(), Random(split.seed)
-    tables: dict[int, bytes] = {}
-    for ranges in split.ranges(records):
-        blocks = list(_read(application, records, ranges, split))
-        random.shuffle(blocks)  # a shuffle keeps no order
-        if not application.keys:
-            outputs = [np.frombuffer(b.records, application.sinks[0].encoder) for b in blocks]
-        else:
-            outputs = []
-            for bucket in sorted({block.bucket for block in blocks}):
-                table = table_of(application, tables.get(bucket))
-                mine = [block for block in blocks if block.bucket == bucket]
-                table, done = advanced(application, table, mine)
-                tables[bucket] = table.tobytes()
-                outputs += [rows for _, rows in done]
-        played.batches.append([row for rows in outputs for row in plain(rows)])
-    rows = [table_of(application, table) for table in tables.values()]
-    played.state = sorted(row for table in rows for row in table.tolist())
+def play(
+    application: Application, records: Input, split: Split, shuffle: int = 0, combine: bool = True
+) -> Played:
+    """Run all batches: read and compute, shuffle by bucket, advance each bucket.
+
+    shuffle: a seed for the order in which rows arrive. What is played is of the one sink, and
+    the states of the one stage with a key.
+    """
+    (sink,) = application.sinks
+    played, states = Played(), {}
+    for made in batches(application, records, split, states, shuffle, combine):
+        played.batches.append(plain(made[sink.stream]))
+    if application.keys:
+        played.state = sorted(kept(application, 1, states))
     return played
 
 
-def _read(application: Application, records: Input, ranges, split: Split) -> Iterator[Block]:
+def kept(application: Application, stage: int, states: States) -> list[tuple]:
+    """Return of each key behind a stage what is stored: the key and the fields of its states."""
+    layouts = {state.name: state.layout for state in application.states(stage)}
+    key = application.pipelines[0].layout(stage)[application.keys[stage - 1]]
+    rows = []
+    for (number, _), values in states.items():
+        if number == stage:
+            tables = Tables(key, layouts, values)
+            tables_ = [table.tolist() for table in tables.states.values()]
+            rows += [
+                (key_, *(x for one in states_ for x in one))
+                for key_, *states_ in zip(tables.keys.tolist(), *tables_, strict=True)
+            ]
+    return rows
+
+
+def batches(
+    application: Application,
+    records: Input,
+    split: Split,
+    states: States,
+    shuffle: int = 0,
+    combine: bool = True,
+) -> Iterator[dict[int, np.ndarray]]:
+    """Run all batches; yield what each gives to each sink's stream. States are left behind."""
+    random = Random(shuffle)
+    for ranges in split.ranges(records):
+        rows = list(_read(application, records, ranges, split, combine))
+        for stage in range(1, len(application.keys) + 1):
+            random.shuffle(rows)  # a shuffle keeps no order
+            processor, made = KeyedStage(application, stage, split.buckets), []
+            for bucket in {row.bucket for row in rows}:
+                fresh = dict.fromkeys(state.name for state in application.states(stage))
+                mine = [row for row in rows if row.bucket == bucket]
+                before = fresh | states.get((stage, bucket), {})
+                after, outputs = processor.advance(before, mine)
+                states.setdefault((stage, bucket), {}).update(after)
+                made += outputs
+            rows = made
+        random.shuffle(rows)
+        made = pa.RecordBatch.from_pylist([row.asDict() for row in rows], OUTPUT)
+        found = {stream: b"".join(framed) for stream, framed in in_log_order([made])}
+        yield {
+            sink.stream: np.frombuffer(found.get(sink.stream, b""), sink.encoder)
+            for sink in application.sinks
+        }
+
+
+def _read(
+    application: Application, records: Input, ranges, split: Split, combine: bool
+) -> Iterator[Row]:
+    options = {"buckets": split.buckets, "combine": combine}
     for number, pipeline in enumerate(application.pipelines):
-        reading = Reading(application, number, split.buckets, not split.apart)
-        for (stream, partition), start, end in ranges:
+        reading = partial(rows_of, application, number, **options)
+        for (stream, partition), cuts in groupby(ranges, itemgetter(0)):
             if stream != pipeline.source.stream:
                 continue
-            data = records[stream, partition][start:end].tobytes()
-            for block in reading.blocks(partition, [Chunk(start, end - start, data)]):
-                if split.apart:
-                    chunk = Chunk(block.base, block.count, block.records)
-                    yield from reading.work(block.partition, chunk)
-                else:
-                    yield block
+            mine = records[stream, partition]
+            chunks = [Chunk(a, b - a, mine[a:b].tobytes()) for _, a, b in cuts if a < b]
+            if split.apart:
+                made = apart(reading, as_they_are(partition, chunks))
+            else:
+                made = reading(partition, chunks)
+            yield from rows_in(made)
+
+
+def rows_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """Return rows as Spark gives them to a stage."""
+    for batch in batches:
+        yield from (Row(*row)(*row.values()) for row in batch.to_pylist())
 
 
 def plain(rows: np.ndarray) -> list[tuple]:

@@ -15,8 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tests.reference.served import Served
 from tickproof.reference.api import Application, State
-from tickproof.reference.blocks import streaming as blocks
-from tickproof.reference.compiler import batch
+from tickproof.reference.compiler import batch, streaming
 
 DEADLINE_S = 180
 #: How long a log that is gone is asked again.
@@ -69,18 +68,13 @@ class Running:
 
 @contextmanager
 def running(
-    spark: SparkSession,
-    application: Application,
-    served: Served,
-    checkpoint: Path | str,
-    form=blocks,
-    **options,
+    spark: SparkSession, application: Application, served: Served, checkpoint: Path | str, **options
 ) -> Iterator[Running]:
-    """Run a query that a form's ``start`` compiles, and stop it in the end."""
+    """Run a query, and stop it in the end."""
     log = {**served.options, "persist_s": PERSIST_S}
 
     def start() -> StreamingQuery:
-        return form.start(spark, application, log, served.counts, str(checkpoint), **options)
+        return streaming.start(spark, application, log, served.counts, str(checkpoint), **options)
 
     run = Running(start(), served, start)
     try:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tickproof.reference.api.layouts import new
 from tickproof.reference.apps import count, double, market_spread
-from tickproof.reference.blocks.blocks import Reading
 from tickproof.reference.compiler.steps import RecordError, decoded
+from tickproof.reference.compiler.streaming import rows_of
 from tickproof.reference.connectors.wire import Chunk
 
 MARKET = market_spread.merged("verdicts").pipelines[0].source
@@ -70,7 +70,7 @@ def test_a_record_of_another_size_is_refused_by_its_place(application, size, tex
     wrong = Chunk(7, 1, size.to_bytes(4, "little") + bytes(size))
     text = f"stream 0, partition 2, offset 7: {text}"
     with pytest.raises(RecordError, match=f"^{re.escape(text)}$"):
-        list(Reading(application, 0, 8)(2, [wrong]))
+        list(rows_of(application, 0, 2, [wrong]))
 
 
 def test_orders_are_checked_in_a_stream_of_their_own():

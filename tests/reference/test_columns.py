@@ -19,7 +19,7 @@ def test_a_cell_takes_records_that_are_apart():
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_rows_of_one_place_have_one_order(backwards):
-    rows = [(0, 0, 7, b"", 5, bytes([first, 1])) for first in (3, 1, 2)]
+    rows = [(0, 0, 7, 3, b"", 5, bytes([first, 1])) for first in (3, 1, 2)]
     found = [dict(zip(OUTPUT.names, row, strict=True)) for row in rows]
     batch = pa.RecordBatch.from_pylist(found[::-1] if backwards else found, OUTPUT)
     ((_, framed),) = in_log_order([batch])
@@ -34,7 +34,7 @@ def test_the_output_of_a_task_may_be_more_than_two_gibibytes():
     for offset in reversed(range(COUNT)):
         ends = pa.py_buffer(np.array([offset, offset + SIZE], "<i4"))
         record = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(data)])
-        columns = [[0], [0], [offset], [b""], [5], record]
+        columns = [[0], [0], [offset], [3], [b""], [5], record]
         batches.append(pa.record_batch(columns, schema=OUTPUT))
     ((stream, framed),) = in_log_order(batches)
     found = [(len(piece), *bytes(piece[:1])) for piece in framed]

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.long import LONG
-from tests.reference.playing import Input, plain, splits
-from tests.reference.playing_rows import batches
+from tests.reference.playing import Input, batches, plain, splits
 from tests.reference.querying import recorded, running
 from tests.reference.served import Served, partition
 from tickproof.reference.api import Application

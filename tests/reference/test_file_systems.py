@@ -17,13 +17,12 @@ from tests.reference.hdfs import hdfs
 from tests.reference.querying import DEADLINE_S, recorded, running
 from tests.reference.served import Served, serving_values
 from tickproof.reference import apps
-from tickproof.reference.blocks import streaming as blocks
 from tickproof.reference.compiler import batch
-from tickproof.reference.compiler import streaming as rows
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 400
-FORMS = {"rows": (rows, False), "blocks": (blocks, True)}
+#: Whether functions take arrays.
+WAYS = {"records": False, "arrays": True}
 
 
 @pytest.fixture
@@ -33,12 +32,11 @@ def served(tmp_path):
         yield made
 
 
-def go_on(spark, served: Served, checkpoint: str, form: str) -> None:
+def go_on(spark, served: Served, checkpoint: str, on_arrays: bool) -> None:
     """Run to the end from what a checkpoint has; expect all points as in batch, and its own."""
-    compiled, on_arrays = FORMS[form]
     application = apps.make("count", {"emit": "every"}, on_arrays=on_arrays)
     served.publish()
-    with running(spark, application, served, checkpoint, compiled, max_records=200) as run:
+    with running(spark, application, served, checkpoint, max_records=200) as run:
         run.until(served.ends)
     made, expected = (
         recorded(spark, application, served),
@@ -46,7 +44,7 @@ def go_on(spark, served: Served, checkpoint: str, form: str) -> None:
     )
     assert_df_equality(made, expected, ignore_row_order=True, ignore_nullable=True)
     double = apps.make("double", {}, on_arrays=on_arrays)
-    with running(spark, double, served, checkpoint, compiled) as run:
+    with running(spark, double, served, checkpoint) as run:
         text = f"CheckpointError: {checkpoint}: application: expected 'double', got 'count'"
         assert text in run.failure()
 
@@ -57,19 +55,18 @@ def offsets(spark, checkpoint: str) -> int:
 
 
 @LONG
-@pytest.mark.parametrize("form", FORMS)
-def test_a_checkpoint_whose_path_is_no_local_one(spark, served, tmp_path, form, monkeypatch):
+@pytest.mark.parametrize("on_arrays", WAYS.values(), ids=WAYS)
+def test_a_checkpoint_whose_path_is_no_local_one(spark, served, tmp_path, on_arrays, monkeypatch):
     # A mount table: what Hadoop calls viewfs://table/far lies in a folder of another name.
     (tmp_path / "near").mkdir()
     monkeypatch.chdir(tmp_path)
     spark.conf.set("fs.viewfs.mounttable.table.link./far", (tmp_path / "near").as_uri())
     checkpoint = "viewfs://table/far/checkpoint"
-    compiled, on_arrays = FORMS[form]
     application = apps.make("count", {"emit": "every"}, on_arrays=on_arrays)
     served.publish(0.5)
-    with running(spark, application, served, checkpoint, compiled, max_records=200) as run:
+    with running(spark, application, served, checkpoint, max_records=200) as run:
         run.until(served.ends)
-    go_on(spark, served, checkpoint, form)
+    go_on(spark, served, checkpoint, on_arrays)
     assert (tmp_path / "near" / "checkpoint" / "commits" / "0").is_file()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(("viewfs", "far"))]
 
@@ -78,29 +75,32 @@ def test_a_checkpoint_whose_path_is_no_local_one(spark, served, tmp_path, form, 
 PROGRAM = """
 import sys
 from tickproof.reference import apps, java, session
-from tickproof.reference.blocks import streaming as blocks
-from tickproof.reference.compiler import streaming as rows
+from tickproof.reference.compiler import streaming
 
-form, host, port, token, checkpoint = sys.argv[1:]
+way, host, port, token, checkpoint = sys.argv[1:]
 java.prepare()
 address = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 spark = session.start("local[2]", address)
-application = apps.make("count", {"emit": "every"}, on_arrays=form == "blocks")
+application = apps.make("count", {"emit": "every"}, on_arrays=way == "True")
 log = {"host": host, "port": port, "token": token}
-start = {"rows": rows, "blocks": blocks}[form].start
-start(spark, application, log, {0: 2}, checkpoint, max_records=20).awaitTermination()
+streaming.start(spark, application, log, {0: 2}, checkpoint, max_records=20).awaitTermination()
 """
 
 
 @LONG
-@pytest.mark.parametrize("form", FORMS)
-def test_a_checkpoint_on_hdfs_outlives_a_driver_that_was_killed(spark, served, tmp_path, form):
+@pytest.mark.parametrize("on_arrays", WAYS.values(), ids=WAYS)
+def test_a_checkpoint_on_hdfs_outlives_a_driver_that_was_killed(spark, served, tmp_path, on_arrays):
     (tmp_path / "hdfs").mkdir()
     (tmp_path / "program.py").write_text(PROGRAM)
     with hdfs(tmp_path / "hdfs") as url:
-        checkpoint = f"{url}/{form}/checkpoint"
+        checkpoint = f"{url}/{on_arrays}/checkpoint"
         served.publish(0.5)
-        command = [sys.executable, tmp_path / "program.py", form, *served.options.values()]
+        command = [
+            sys.executable,
+            tmp_path / "program.py",
+            str(on_arrays),
+            *served.options.values(),
+        ]
         driver = subprocess.Popen(
             [*command, checkpoint], cwd=tmp_path, stdin=subprocess.DEVNULL, start_new_session=True
         )
@@ -114,6 +114,6 @@ def test_a_checkpoint_on_hdfs_outlives_a_driver_that_was_killed(spark, served, t
             driver.wait(DEADLINE_S)
         before = offsets(spark, checkpoint)
         assert before > 0 and served.released != served.ends, "it was not killed in mid-stream"
-        go_on(spark, served, checkpoint, form)
+        go_on(spark, served, checkpoint, on_arrays)
         assert offsets(spark, checkpoint) > before
         assert not [path for path in tmp_path.iterdir() if path.name.startswith("hdfs:")]

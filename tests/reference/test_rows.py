@@ -1,12 +1,10 @@
-"""The form of rows: as that of blocks for every split, streamed as in batch, and its errors."""
+"""Rows in every split, with one key and several, streamed as in batch, and their errors."""
 
 from __future__ import annotations
 
 import shutil
 from collections import Counter
 from dataclasses import replace
-from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +15,11 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 
 from tests.long import LONG, few
-from tests.reference.playing import plain, play, splits
-from tests.reference.playing_rows import batches, play_rows
-from tests.reference.querying import recorded, running, with_state
+from tests.reference.playing import batches, kept, plain, play, rows_in, splits
+from tests.reference.querying import recorded, running
 from tests.reference.served import Served, partition
 from tests.reference.test_apps import (
-    I64,
     by_key,
-    by_partition,
     emits,
     keyed,
     market,
@@ -47,14 +42,14 @@ from tickproof.reference.api import (
     arrays,
 )
 from tickproof.reference.api.layouts import framed, new
-from tickproof.reference.apps import circuit_breaker, count, double, votes
+from tickproof.reference.apps import count
 from tickproof.reference.apps.market_spread import VERDICT
-from tickproof.reference.blocks import streaming as blocks
 from tickproof.reference.compiler import batch, processor
 from tickproof.reference.compiler import streaming as rows
+from tickproof.reference.compiler.buckets import bucket_of
 from tickproof.reference.compiler.checkpoint import facts
 from tickproof.reference.compiler.columns import OUTPUT, columns, in_log_order, leaving
-from tickproof.reference.compiler.processor import KeyedStage, stored
+from tickproof.reference.compiler.processor import KeyedStage
 from tickproof.reference.compiler.steps import KeyState, RecordError, StepError, applied
 from tickproof.reference.connectors.wire import Chunk
 
@@ -64,25 +59,11 @@ POINTS = Sink(0, count.POINT)
 VALUES = Pipeline("all", Source(0, count.VALUE))
 COUNTED = ALL.stages[1].steps[0]
 RECORDS = 300
-
-
-def expect_the_same(application, records, split) -> None:
-    """Expect the outputs of each batch and the state in the end that blocks give."""
-    found, expected = play_rows(application, records, split), play(application, records, split)
-    assert [Counter(b) for b in found.batches] == [Counter(b) for b in expected.batches]
-    assert found.state == expected.state
+#: Of keys 0, 1 and 2: a checkpoint holds the states of keys by their bucket.
+BUCKETS_OF = {"u": [0, 121, 243], "S": [33, 183, 13]}
 
 
 # -- without Spark ------------------------------------------------------------------
-
-
-@settings(deadline=None)
-@given(st.lists(I64, max_size=30), st.integers(1, 3), splits)
-def test_double_as_in_blocks(numbers, partitions, split):
-    records = new(len(numbers), double.NUMBER)
-    records["x"] = numbers
-    given_ = by_partition(records, list(range(len(numbers))), partitions)
-    expect_the_same(apps.make("double", {}, on_arrays=False), given_, split)
 
 
 @settings(deadline=None)
@@ -90,7 +71,7 @@ def test_double_as_in_blocks(numbers, partitions, split):
 def test_count_in_order(pairs, partitions, split, on_arrays):
     records = values(pairs, partitions)
     expected, state = points(records, split)
-    played = play_rows(apps.make("count", {"emit": "every"}, on_arrays), records, split)
+    played = play(apps.make("count", {"emit": "every"}, on_arrays), records, split)
     assert [by_key(b) for b in played.batches] == expected
     assert played.state == state
 
@@ -111,7 +92,7 @@ def test_market_spread_in_every_way(rows_, emit, inputs, partitions, split, on_a
     records = market(rows_, partitions, two=inputs == "two")
     expected, state = verdicts(records, split, emit)
     # Run again, with rows that arrive in another order, a batch is the same, byte for byte.
-    first, again = (play_rows(application, records, split, shuffle, combine) for shuffle in (1, 2))
+    first, again = (play(application, records, split, shuffle, combine) for shuffle in (1, 2))
     assert first.batches == again.batches
     assert [Counter(b) for b in first.batches] == expected
     # Of a symbol whose orders were all decided early nothing is stored.
@@ -127,15 +108,17 @@ def test_most_orders_are_decided_where_they_are_read():
     chunks = [Chunk(100 + at, len(piece), piece.tobytes()) for at, piece in pieces]
     found = {}
     for combine in (True, False):
-        made = pa.Table.from_batches(rows.rows_of(application, 0, 0, chunks, combine)).to_pylist()
+        made = pa.Table.from_batches(
+            rows.rows_of(application, 0, 0, chunks, combine=combine)
+        ).to_pylist()
         decided = b"".join(row["records"] for row in made if row["sink"] == 0)
         travel = [number for row in made if row["sink"] is None for number in row["id"]]
         found[combine] = len(decided) // VERDICT.itemsize, travel
     assert found == {True: (50, [50, 101, 102, 103]), False: (0, [*range(1, 104)])}
 
 
-@pytest.mark.parametrize(("type_", "key"), [("S1", b"131"), ("<u8", 3), ("i1", 3)])
-def test_what_is_decided_early_has_a_key_that_follows_from_its_partition(type_, key):
+@pytest.mark.parametrize("type_", ["S1", "<u8", "i1"])
+def test_what_is_decided_early_has_a_bucket_that_follows_from_its_partition(type_):
     layout = framed(("schema", type_), ("value", "<i8"))
 
     def combine(records):
@@ -146,20 +129,33 @@ def test_what_is_decided_early_has_a_key_that_follows_from_its_partition(type_, 
     records = new(3, layout)
     records["value"] = 5, 6, 7
     chunk = Chunk(40, 3, records.tobytes())
-    made = rows.rows_of(Application("app", [pipeline]), 0, 131, [chunk])
+    made = rows.rows_of(Application("app", [pipeline]), 0, 131, [chunk], buckets=100)
     decided, left = (row for batch_ in made for row in batch_.to_pylist())
-    assert (decided["schema"], decided["records"]) == (key, records[1:].tobytes())
+    assert (decided["bucket"], decided["records"]) == (31, records[1:].tobytes())
     assert (left["sink"], left["size"], left["value"]) == (None, 1, [5])
 
 
-def test_the_output_of_one_key_is_cut(monkeypatch):
+@pytest.mark.parametrize("keys", [np.arange(1000, dtype="<u8"), np.arange(1000).astype("S4")])
+def test_a_key_has_one_bucket_of_all(keys):
+    found = bucket_of(keys, 256)
+    assert len(np.unique(found)) > 200
+    assert (bucket_of(keys[::-1], 256)[::-1] == found).all()
+    assert [*map(int, found[:3])] == BUCKETS_OF[keys.dtype.kind]
+
+
+@pytest.mark.parametrize("buckets", [0, 257])
+def test_how_many_buckets_there_may_be(tmp_path, buckets):
+    with pytest.raises(PipelineError, match=f"^buckets: expected 1 to 256, got {buckets}"):
+        rows.start(None, COUNT, {}, {0: 1}, tmp_path, buckets=buckets)
+
+
+def test_the_output_of_one_bucket_is_cut(monkeypatch):
     monkeypatch.setattr(processor, "CHUNK_BYTES", 3 * count.POINT.itemsize)
     records = values([(7, 1)] * 8, 1)
     application = apps.make("count", {"emit": "every"})
     (chunk,) = (Chunk(0, 8, part.tobytes()) for part in records.values())
-    (batch_,) = rows.rows_of(application, 0, 0, [chunk])
-    given_ = [Row(*row)(*row.values()) for row in batch_.to_pylist()]
-    _, made = KeyedStage(application, 1).advance({"total": None}, given_)
+    given_ = rows_in(rows.rows_of(application, 0, 0, [chunk]))
+    _, made = KeyedStage(application, 1, 8).advance({"total": None}, given_)
     assert [len(row.records) // count.POINT.itemsize for row in made] == [3, 3, 2]
     arrived = pa.RecordBatch.from_pylist([row.asDict() for row in reversed(made)], OUTPUT)
     ((_, framed_),) = in_log_order([arrived])
@@ -216,8 +212,7 @@ def test_a_second_key_sees_log_order_in_every_split(pairs, split):
         seen[key] += 1
         if seen[key] % 4:
             last |= {seen[key]: value} | ({0: value} if seen[key] % 2 else {})
-    kept = {key: of_one["keys"][1] for (stage, key), of_one in found.items() if stage == 2}
-    assert kept == last
+    assert {key: newest for key, _, newest in kept(TWO_KEYS, 2, found)} == last
 
 
 # -- streamed -----------------------------------------------------------------------
@@ -232,7 +227,7 @@ def test_two_keys_streamed_over_a_restart_as_in_batch(spark, tmp_path):
         for share in (0.4, 1.0):
             served.publish(share)
             folder = tmp_path / "checkpoint"
-            with running(spark, TWO_KEYS, served, folder, rows, max_records=70) as run:
+            with running(spark, TWO_KEYS, served, folder, max_records=70) as run:
                 run.until(served.ends)
         made, expected = recorded(spark, TWO_KEYS, served), batch.run(spark, TWO_KEYS, served.files)
         assert_df_equality(made, expected, ignore_row_order=True, ignore_nullable=True)
@@ -253,7 +248,7 @@ def left(spark, tmp_path_factory):
     with Served(folder, parts, count.POINT.itemsize - 4) as served:
         for share in (0.4, 1.0):
             served.publish(share)
-            with running(spark, COUNT, served, checkpoint, rows, max_records=300) as run:
+            with running(spark, COUNT, served, checkpoint, max_records=300) as run:
                 run.until(served.ends)
         yield served, checkpoint
 
@@ -286,7 +281,7 @@ def test_market_spread_goes_on_from_a_checkpoint(spark, tmp_path, combine):
         options = {"max_records": 70, "combine": combine}
         for share in (0.31, 0.62, 1.0):
             served.publish(share)
-            with running(spark, application, served, tmp_path / "c", rows, **options) as run:
+            with running(spark, application, served, tmp_path / "c", **options) as run:
                 run.until(served.ends)
         made, expected = (
             recorded(spark, application, served),
@@ -298,7 +293,7 @@ def test_market_spread_goes_on_from_a_checkpoint(spark, tmp_path, combine):
 def test_spark_shows_the_state_by_key(spark, left):
     served, checkpoint = left
     reader = spark.read.format("statestore").option("stateVarName", "total")
-    state = reader.load(str(checkpoint)).select("key.key", "value.n", "value.total")
+    state = reader.load(str(checkpoint)).selectExpr("inline(arrays_zip(value.*))")
     points = served.outputs(count.POINT)[["key", "n", "total"]].tolist()
     last = {key: (n, total) for key, n, total in points}
     found = {key % 2**64: (n, total) for key, n, total in state.collect()}
@@ -308,39 +303,14 @@ def test_spark_shows_the_state_by_key(spark, left):
 
 # -- what is refused ----------------------------------------------------------------
 
-WIDER = State("total", np.dtype([*count.TOTAL.layout.descr, ("last", "<i8")]))
-WITHOUT = SimpleNamespace(start=partial(rows.start, combine=False))
-OF_ANOTHER = {
-    "form": (apps.make("count", {"emit": "every"}), blocks, "form: expected 'blocks', got 'rows'"),
-    "application": (
-        apps.make("double", {}, on_arrays=False), rows,
-        "application: expected 'double', got 'count'",
-    ),
-    "keys": (
-        replace(COUNT, pipelines=[VALUES.by("value").to(COUNTED).into(POINTS)]), rows,
-        "keys: expected 'value <i8', got 'key <u8'",
-    ),
-    "state": (
-        with_state(COUNT, WIDER), rows, "state: expected \"total [",
-    ),
-    "combine": (COUNT, WITHOUT, "combine: expected 0, got 1"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("application", "form", "text"), OF_ANOTHER.values(), ids=OF_ANOTHER)
-def test_the_checkpoint_of_another(spark, left, application, form, text):
-    served, checkpoint = left
-    with running(spark, application, served, checkpoint, form) as run:
-        assert f"CheckpointError: {checkpoint}: {text}" in run.failure()
-
 
 def test_the_checkpoint_of_an_older_version(spark, left, tmp_path):
     served, checkpoint = left
     copy = shutil.copytree(checkpoint, tmp_path / "c", ignore=shutil.ignore_patterns("*.crc"))
     for offsets in (copy / "offsets").glob("[0-9]*"):
-        offsets.write_text(offsets.read_text().replace(', "combine": 1', ""))
-    with running(spark, COUNT, served, copy, rows) as run:
-        assert "combine: expected 1, got None" in run.failure()
+        offsets.write_text(offsets.read_text().replace(', "buckets": 8', ""))
+    with running(spark, COUNT, served, copy) as run:
+        assert "buckets: expected 8, got None" in run.failure()
 
 
 @pytest.mark.parametrize(
@@ -362,7 +332,7 @@ def test_a_result_that_does_not_fit_the_sink_names_the_key(spark, tmp_path, key,
     part = partition(tmp_path / "in", 0, 0, records)
     with Served(tmp_path, [part], count.POINT.itemsize - 4) as served:
         served.publish()
-        with running(spark, application, served, tmp_path / "checkpoint", rows) as run:
+        with running(spark, application, served, tmp_path / "checkpoint") as run:
             assert f"StepError: key 7: {text}" in run.failure()
         assert not len(served.outputs(count.POINT))
 
@@ -409,7 +379,7 @@ def test_a_text_that_is_too_long_is_never_cut():
     state = KeyState(np.zeros(1, [("word", "S2")]))
     with pytest.raises(ValueError, match=r"^word: expected at most 2 bytes, got 3"):
         state.word = b"ABC"
-    assert stored(state) == (b"",)
+    assert KeyState.table(state)["word"].tolist() == [b""]
 
 
 def test_a_field_of_a_state_may_be_named_like_its_method():
@@ -421,18 +391,18 @@ def test_a_field_of_a_state_may_be_named_like_its_method():
 
     step = StateComputation("last", State("last", layout), last, count.POINT)
     application = Application("last", [VALUES.by("key").to(step).into(POINTS)])
-    row = Row(*leaving(application, 0).names)(0, 0, 0, b"", None, None, 1, 7, [5])
-    after, _ = KeyedStage(application, 1).advance({"last": None}, [row])
-    assert after == {"last": (5,)}
+    row = Row(*leaving(application, 0).names)(0, 0, 0, 3, b"", None, None, 1, [7], [5])
+    after, _ = KeyedStage(application, 1, 8).advance({"last": None}, [row])
+    assert after == {"last": ([7], [5])}
 
 
 def test_facts_of_a_checkpoint():
-    one = facts(COUNT, {1: 4, 0: 2}, "rows")
-    assert one == facts(COUNT, {0: 2, 1: 8}, "rows")
+    one = facts(COUNT, {1: 4, 0: 2})
+    assert one == facts(COUNT, {0: 2, 1: 8})
     assert one["partitions"] == "2 of stream 0"
     signed = Source(0, framed(("key", "<i8"), ("value", "<i8")))
     other = replace(COUNT, pipelines=[replace(COUNT.pipelines[0], source=signed)])
-    assert one | {"keys": "key <i8"} == facts(other, {0: 2}, "rows")
+    assert one | {"keys": "key <i8"} == facts(other, {0: 2})
 
 
 @pytest.mark.parametrize("due", [1, 5])
@@ -457,34 +427,6 @@ def test_two_pipelines_whose_columns_differ():
         leaving(Application("app", pipelines), 0)
 
 
-FOR_ROWS_ALONE = {
-    "two keys": TWO_KEYS,
-    "a text as key": votes.application(),
-    "two sinks and a timer": circuit_breaker.application(),
-    "a step in front of the state": Application(
-        "app", [VALUES.by("key").to(Computation("step", abs, count.VALUE)).to(COUNTED).into(POINTS)]
-    ),
-    "two states": Application(
-        "app", [VALUES.by("key").to(COUNTED).to(replace(COUNTED, state=KEYS)).into(POINTS)]
-    ),
-    "two states in two pipelines": Application(
-        "app",
-        [
-            VALUES.by("key").to(COUNTED).into(POINTS),
-            Pipeline("other", Source(1, count.VALUE)).by("key").to(replace(COUNTED, state=KEYS)),
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize("application", FOR_ROWS_ALONE.values(), ids=FOR_ROWS_ALONE)
-def test_what_blocks_cannot_do_they_refuse(application, tmp_path):
-    text = f"^{application.name}: blocks expect one sink, at most one key, which is a u64, and "
-    with pytest.raises(PipelineError, match=text):
-        blocks.start(None, application, {}, {}, tmp_path)
-    assert not any(tmp_path.iterdir())
-
-
 def test_functions_on_arrays_are_refused_with_several_keys(tmp_path):
     @arrays.on_arrays
     def nothing(records, rows, states):
@@ -500,8 +442,22 @@ def test_functions_on_arrays_are_refused_with_several_keys(tmp_path):
         rows.start(None, application, {}, {}, tmp_path)
 
 
+def test_a_step_with_state_behind_a_function_on_arrays_is_refused(tmp_path):
+    """It gives no index of the record that an output was made of, so none of a state."""
+
+    @arrays.on_arrays
+    def same(records):
+        return records
+
+    step = Computation("same", same, count.VALUE)
+    application = Application("app", [VALUES.by("key").to(step).to(COUNTED).into(POINTS)])
+    with pytest.raises(PipelineError, match=r"^app: same: .* since a step with state follows"):
+        rows.start(None, application, {}, {}, tmp_path)
+    rows.expect_rows(Application("app", [VALUES.to(step).by("key").to(COUNTED).into(POINTS)]))
+
+
 @pytest.mark.parametrize(
-    "field", [("offset", "<i8"), ("part", "S4"), ("records", "<u8"), ("name", "<c8")]
+    "field", [("offset", "<i8"), ("bucket", "<i4"), ("records", "<u8"), ("name", "<c8")]
 )
 def test_a_field_that_makes_no_column(field):
     with pytest.raises(PipelineError, match=f"^field {field[0]} of .*: expected a number"):

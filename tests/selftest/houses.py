@@ -16,7 +16,7 @@ DEFECT = (
 
 def house(folder: Path) -> Path:
     """Make a fixtures folder with the sound engines and no copies of them yet."""
-    for name in ("miniature", "single", "minimal", "spark", "spark-blocks"):
+    for name in ("miniature", "single", "minimal", "spark"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(fixtures() / "engines" / name, folder / "engines" / name, ignore=ignored)
     (folder / "mutants").mkdir()

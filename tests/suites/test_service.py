@@ -232,7 +232,7 @@ def test_a_run_of_another_tier_is_refused(recorded) -> None:
 
 
 def test_after_a_kill_the_level_claimed_for_count_counts():
-    spark = spec.load(fixtures() / "engines" / "spark-blocks")
+    spark = spec.load(fixtures() / "engines" / "spark")
     assert level(spark, "service") == level(spark, "pinned") == "microbatch"
     assert level(spark, "service-recovery") == "microbatch-state"
     miniature = spec.load(fixtures() / "engines" / "miniature")

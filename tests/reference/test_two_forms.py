@@ -1,4 +1,4 @@
-"""What rows, blocks and batch have to refuse alike, as pure functions: no Spark."""
+"""What rows and batch have to refuse alike, as pure functions: no Spark."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tickproof.reference.api import (
 from tickproof.reference.api.arrays import on_arrays
 from tickproof.reference.api.layouts import framed, new
 from tickproof.reference.apps import vwap
-from tickproof.reference.blocks.blocks import Block, advanced, expect_blocks, table_of
 from tickproof.reference.compiler import batch
-from tickproof.reference.compiler.steps import KeyState, RecordError, StepError, through
+from tickproof.reference.compiler.processor import KeyedStage
+from tickproof.reference.compiler.steps import RecordError, StepError, through
 
 VALUE = framed(("key", "<u8"), ("value", "<i8"))
 POINT = framed(("key", "<u8"), ("n", "<u8"))
@@ -38,18 +38,13 @@ def application(
 
 def in_rows(app: Application, records: np.ndarray) -> list:
     (stage,) = app.pipelines[0].stages[1:]
-    states = {state.name: KeyState(np.zeros(1, state.layout)) for state in app.states(1)}
-    return next(made.tolist() for sink, made, _ in through(stage, records, states) if sink)
+    states = {state.name: np.zeros(1, state.layout) for state in app.states(1)}
+    rows = np.zeros(len(records), int)
+    return next(made.tolist() for sink, made, _ in through(stage, records, states, rows) if sink)
 
 
 def in_batch(app: Application, records: np.ndarray) -> list:
     return batch.outputs(app, {0: [records]})[0].tolist()
-
-
-def in_blocks(app: Application, records: np.ndarray) -> list:
-    expect_blocks(app)
-    block = Block(0, 0, False, 0, 0, len(records), records.tobytes())
-    return advanced(app, table_of(app, None), [block])[1][0][1].tolist()
 
 
 def values(*numbers: int) -> np.ndarray:
@@ -71,7 +66,7 @@ def assigned(name, value):
     return function
 
 
-@pytest.mark.parametrize("form", [in_rows, in_batch, in_blocks])
+@pytest.mark.parametrize("form", [in_rows, in_batch])
 @pytest.mark.parametrize(
     ("function", "field", "said"),
     [
@@ -86,14 +81,14 @@ def test_what_a_state_cannot_hold_is_never_cut_off(form, function, field, said):
         form(application(function, [field]), values(2**53 + 1, 1))
 
 
-@pytest.mark.parametrize("form", [in_rows, in_batch, in_blocks])
+@pytest.mark.parametrize("form", [in_rows, in_batch])
 @pytest.mark.parametrize("made", [new(2, VALUE), None])
 def test_what_a_function_on_arrays_may_return(form, made):
     with pytest.raises(StepError, match=r"^step: expected records of .*, got "):
         form(application(on_arrays(lambda *_: made), [("n", "<u8")]), values(5))
 
 
-@pytest.mark.parametrize("form", [in_rows, in_batch, in_blocks])
+@pytest.mark.parametrize("form", [in_rows, in_batch])
 def test_what_it_can_hold_is_kept(form):
     def counted(record, kept):
         kept.n += np.uint64(1)
@@ -133,9 +128,10 @@ def test_a_timer_of_no_number_is_refused(form):
         form(app, values(1).astype(given))
 
 
-def test_blocks_have_a_field_of_their_own():
-    with pytest.raises(PipelineError, match="of no field named key"):
-        expect_blocks(application(added, [("key", "<u8"), ("total", "<u8")]))
+def test_a_field_of_a_state_is_not_named_like_the_key():
+    app = application(added, [("key", "<u8"), ("total", "<u8")])
+    with pytest.raises(PipelineError, match="expected fields of a state, none named key"):
+        KeyedStage(app, 1, 8)
 
 
 # -- the input of a batch ---------------------------------------------------------------
