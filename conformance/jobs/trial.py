@@ -492,19 +492,13 @@ class Trial:
                 self._writer.serve(0.1)
         self._writer.serve()
 
-    def _feed_for(
-        self, seconds: float, most_s: float = 0.0, enough: Callable[[], bool] = lambda: True
-    ) -> None:
+    def _feed_for(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
         """Let time pass in which input goes on, for those that a fault leaves at work.
 
-        It ends after ``seconds`` when ``enough`` says so, which is asked from the start on, or
-        after ``most_s``.
+        enough: is asked again and again, and says that it is over before.
         """
-        began = time.monotonic()
-        while not self._over.is_set():
-            passed, told = (now := time.monotonic()) - began, enough()
-            if passed >= max(seconds, most_s) or (passed >= seconds and told):
-                return
+        until = time.monotonic() + seconds
+        while not (self._over.is_set() or enough()) and (now := time.monotonic()) < until:
             self._feed(self._allowed(now))
             self._over.wait(_TICK_S)
 
@@ -778,11 +772,8 @@ class Trial:
             # once another has taken over, or at last when the transaction is about to end.
             transaction_s = self._lasts_s(Api.INIT_PRODUCER_ID)
             if short:
-                least_s, most_s = self._owned_s * 1.25 + 1, self._owned_s * 1.5 + 2
-                most_s = min(most_s, transaction_s - _NEAR_END_S)
-                if not self._job.outlives_worker:  # nobody takes over
-                    most_s = least_s
-                self._feed_for(least_s, most_s, self._taken_over())
+                most_s = min(self._owned_s * 1.5 + 2, transaction_s - _NEAR_END_S)
+                self._feed_for(most_s, self._taken_over())
             else:
                 over_s = transaction_s + _NEAR_END_S if transaction_s < math.inf else 0.0
                 self._feed_for(max(self._owned_s * 1.5 + 2, over_s))
@@ -834,14 +825,18 @@ class Trial:
         return min(longest_ms, self._proxy.longest_ms.get(api, longest_ms)) / 1000
 
     def _taken_over(self) -> Callable[[], bool]:
-        """Return what tells, asked again and again, that a group has a new owner who reads."""
-        traffic, joined = self._proxy.traffic, self._proxy.traffic.requests[Api.JOIN_GROUP]
-        fetched: list[int] = []
+        """Return what tells, asked again and again, that a group has a new owner.
+
+        It has its share of the group, and asks where to begin, which clients do when what the job
+        does at an assignment is done. While a transaction of the old owner is open it asks again.
+        """
+        requests = self._proxy.traffic.requests
+        synced, asked = requests[Api.SYNC_GROUP], list[int]()
 
         def told() -> bool:
-            if traffic.requests[Api.JOIN_GROUP] > joined and not fetched:
-                fetched.append(self.run.moments["fetched"])
-            return bool(fetched) and self.run.moments["fetched"] > fetched[0]
+            if requests[Api.SYNC_GROUP] > synced and not asked:
+                asked.append(requests[Api.OFFSET_FETCH])
+            return bool(asked) and requests[Api.OFFSET_FETCH] > asked[0]
 
         return told
 
