@@ -63,7 +63,7 @@ from tickproof.conformance.usage.socket_holders import holders
 SESSION_MS, TRANSACTION_MS = 6_000, 10_000
 #: Where a worker is paused, a transaction outlives its session by more: another worker has to
 #: notice, and to take over, before the paused one ends what it has open.
-OUTLIVING_MS: Final = 12_000
+OUTLIVING_MS: Final = 15_000
 #: A strike that no output of the job is under way for is tried so often.
 MOST_TRIES: Final = 4
 #: After the end of a run was seen, so long nothing may move.
@@ -86,6 +86,8 @@ _BUSY_S: Final = 10.0
 _ANSWER_S: Final = 10.0
 #: So long before, or after, a transaction times out a paused worker goes on.
 _NEAR_END_S: Final = 1.2
+#: So long a new owner that waits for it is left to wait.
+_WAITS_S: Final = 3.0
 _MOST_STARTS: Final = 3
 _MOST_NAMES: Final = 5
 _ENDED: Final = re.compile(r"supervisor: worker (\d+) ended with (-?\d+)")
@@ -772,7 +774,9 @@ class Trial:
             # once another has taken over, or at last when the transaction is about to end.
             transaction_s = self._lasts_s(Api.INIT_PRODUCER_ID)
             if short:
-                most_s = min(self._owned_s * 1.5 + 2, transaction_s - _NEAR_END_S)
+                most_s = self._owned_s * 1.5 + 2
+                if self._job.outlives_worker and transaction_s < math.inf:
+                    most_s = transaction_s - _NEAR_END_S
                 self._feed_for(most_s, self._taken_over())
             else:
                 over_s = transaction_s + _NEAR_END_S if transaction_s < math.inf else 0.0
@@ -828,15 +832,18 @@ class Trial:
         """Return what tells, asked again and again, that a group has a new owner.
 
         It has its share of the group, and asks where to begin, which clients do when what the job
-        does at an assignment is done. While a transaction of the old owner is open it asks again.
+        does at an assignment is done. A job may wait there for the transaction of the old owner.
         """
-        requests = self._proxy.traffic.requests
-        synced, asked = requests[Api.SYNC_GROUP], list[int]()
+        requests, clock = self._proxy.traffic.requests, time.monotonic
+        synced, shared = requests[Api.SYNC_GROUP], list[tuple[float, int]]()
 
         def told() -> bool:
-            if requests[Api.SYNC_GROUP] > synced and not asked:
-                asked.append(requests[Api.OFFSET_FETCH])
-            return bool(asked) and requests[Api.OFFSET_FETCH] > asked[0]
+            if requests[Api.SYNC_GROUP] > synced and not shared:
+                shared.append((clock(), requests[Api.OFFSET_FETCH]))
+            return any(
+                requests[Api.OFFSET_FETCH] > asked or clock() > at + _WAITS_S
+                for at, asked in shared
+            )
 
         return told
 

@@ -62,8 +62,8 @@ def test_a_job_that_stood_still_fails(session: Session) -> None:
 
 def test_without_faults_the_time_limit_is_named(session: Session) -> None:
     late = session._refused("still at work", run_that(n=2, unfinished=True))
-    assert (late[0].verdict, late[0].reason) == (Verdict.UNKNOWN, Reason.TIME_LIMIT)
-    assert {one.verdict for one in late[1:]} == {Verdict.BLOCKED}
+    assert (late.verdict, late.reason) == (Verdict.UNKNOWN, Reason.TIME_LIMIT)
+    assert {one.verdict for one in judge.blocked(late)} == {Verdict.BLOCKED}
 
 
 @pytest.mark.parametrize(
