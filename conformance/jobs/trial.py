@@ -182,6 +182,7 @@ class Trial:
         #: Since when (time.monotonic) a transaction has been open in a database, 0: none is.
         self._open_since = 0.0
         self._due: deque[tuple[Strike, int, Future[bool]]] = deque()
+        self._striking = False
         self._uses: dict[int, ConnectionUse] = {}
         self._over = threading.Event()
         self._sent = 0
@@ -661,6 +662,8 @@ class Trial:
             self.run.moments[moment] += 1
             if not self._pending or self._pending[0].at != moment or self._over.is_set():
                 return None
+            if self._due or self._striking:  # nobody stands still for the next one meanwhile
+                return None
             self._seen += 1
             if self._seen < self._pending[0].nth:
                 return None
@@ -734,9 +737,11 @@ class Trial:
         return found
 
     def _strike(self, strike: Strike, connection: int, held: Future[bool] | None) -> None:
+        self._striking = True
         try:
             self._carry_out(strike, connection, held)
         finally:
+            self._striking = False
             self._struck_at = self._moved_at = time.monotonic()
             if held is not None and not held.done():
                 held.set_result(strike.at.endswith("-received") and strike.do == "kill")

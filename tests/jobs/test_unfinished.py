@@ -133,3 +133,18 @@ def test_a_strike_that_finds_no_moment_is_given_up_and_no_failure(tmp_path: Path
     assert trial._pending and not trial._all_sent()
     assert trial._end(1_000.0) == ""
     assert (list(trial._pending), trial.run.missed) == ([], ["kill at joined"])
+
+
+def test_nobody_stands_still_for_the_next_fault_while_one_is_carried_out(tmp_path: Path) -> None:
+    """The other worker would not take over: a pause lasted, and the next one held it."""
+    job = copy("totals-sql", tmp_path)
+    inputs = {"orders": of_input(job, "orders", 1)}
+    plan = Plan("pause", strikes=[Strike("pause", "committed"), Strike("pause", "joined")])
+    trial: Any = Trial(job, inputs, plan, tmp_path / "run", SandboxLevel.NONE, threading.Event())
+    held = []
+    trial._carry_out = lambda *_: held.append(trial._observe("joined", 2))
+    assert trial._observe("committed", 1) is not None
+    assert trial._observe("joined", 2) is None
+    trial._strike(*trial._due.popleft())
+    assert held == [None]
+    assert trial._observe("joined", 2) is not None
