@@ -480,7 +480,9 @@ class Trial:
         since = now - self._fed_from if self._fed_from else 0.0
         rate = sum(table.rate for table in self._job.inputs.values())
         strikes = len(self._plan.strikes)
-        share = (strikes - len(self._pending) + 1) / (strikes + 1)
+        # What is left alone while a strike lasts must not have all that the next one waits for.
+        begun = 0.5 if self._striking else 1.0
+        share = (strikes - len(self._pending) + begun) / (strikes + 1)
         return min(int(since * rate), int(self._total * share) if self._pending else self._total)
 
     def _feed(self, until: int) -> None:
