@@ -194,6 +194,8 @@ class Trial:
         queues = [[(name, one) for one in records] for name, records in inputs.items()]
         self._order = [one for some in _in_turn(queues) for one in some]
         self._fed_from = 0.0
+        #: Input of so many strikes was allowed besides, the last time as it had not moved since.
+        self._more = self._stood_at = 0.0
         #: Offsets that the job has committed: their sum, and whether they are all.
         self._released, self._committed = 0, False
         self._struck_at = self._listed_at = 0.0
@@ -348,6 +350,7 @@ class Trial:
                 asked_at = now
                 self._ask_offsets()
                 self._move(now)
+                self._let_more_in()
                 self._note_exits()
             if self._clock.overdue(began, limit_s, "a run is not over", moves=False):
                 self.run.ended = f"its limit of {limit_s:g} s"
@@ -482,8 +485,20 @@ class Trial:
         strikes = len(self._plan.strikes)
         # What is left alone while a strike lasts must not have all that the next one waits for.
         begun = 0.5 if self._striking else 1.0
-        share = (strikes - len(self._pending) + begun) / (strikes + 1)
-        return min(int(since * rate), int(self._total * share) if self._pending else self._total)
+        share = (strikes - len(self._pending) + begun + self._more) / (strikes + 1)
+        most = min(1.0, share) if self._pending else 1.0
+        return min(int(since * rate), int(self._total * most))
+
+    def _let_more_in(self) -> None:
+        """Allow more input, once for each time that the job stands still as a strike is to come.
+
+        It may have handled all that was allowed, in fewer steps than the moment needs.
+        """
+        still_s = max(3 * self._plan.silence_s, 3 * self._plan.startup_s, 1.5 * self._owned_s + 2)
+        waits = self._pending and self._fed_from and self._stood_at != self._moved_at
+        if waits and self._quiet_s > still_s:
+            self._stood_at = self._moved_at
+            self._more += 0.25
 
     def _feed(self, until: int) -> None:
         """Send records up to a number, those of several inputs in turn."""
