@@ -138,7 +138,17 @@ def run(
 
 
 #: Options that say something of a user's own job.
-_OF_JOBS = ("only", "require", "seed", "out", "parallel", "isolation", "verbose", "profile")
+_OF_JOBS = (
+    "only",
+    "require",
+    "seed",
+    "out",
+    "parallel",
+    "isolation",
+    "verbose",
+    "profile",
+    "schedules",
+)
 
 
 def _names_job(path: Path) -> bool:
@@ -173,6 +183,8 @@ def _run_jobs(jobs: list[Path], named: list[str], verbose: bool, given: dict[str
         raise click.UsageError("ENGINE: expected either jobs or engines in one command")
     others = click.get_current_context().params.keys() - {*_OF_JOBS, "engines", "more"}
     options.refuse_given(tuple(sorted(others)), "expected for engines only, not for a job.toml")
+    if given["schedules"] and given["only"]:
+        raise click.UsageError("--schedule: expected without --only")
     for option in ("only", "require"):
         for id_ in given[option]:
             registry.require_known(id_, f"--{option}: no requirement {id_} of a job", JB)
@@ -188,6 +200,7 @@ def _run_jobs(jobs: list[Path], named: list[str], verbose: bool, given: dict[str
         given["at_once"],
         given["only"],
         given["require"],
+        given["schedules"],
     )
     reports = [session.run(job, settings, console, verbose=verbose) for job in loaded]
     return worst_status(report.exit_status for report in reports)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -290,10 +290,16 @@ def load_all(paths: Iterable[Path]) -> dict[str, Scenario]:
     """Load schedules as scenarios by their names, none twice; raises InvalidFile."""
     found: dict[str, Scenario] = {}
     for path in paths:
-        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-")[:60] or "one"
-        name, number = stem, 1
-        while PREFIX + name in found:
-            number += 1
-            name = f"{stem}-{number}"
+        name = name_of(path, found)
         found[PREFIX + name] = to_scenario(load(path), name)
     return found
+
+
+def name_of(path: Path, taken: Container[str]) -> str:
+    """Return the name of the schedule in a file, one that with PREFIX is not taken."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-")[:60] or "one"
+    name, number = stem, 1
+    while PREFIX + name in taken:
+        number += 1
+        name = f"{stem}-{number}"
+    return name

@@ -12,10 +12,10 @@ from tickproof.conformance.jobs import comparison
 from tickproof.conformance.jobs.comparison import Claims, Finding, Kind, Level, Rows
 from tickproof.conformance.jobs.declaration import Job
 from tickproof.conformance.jobs.records import Record
-from tickproof.conformance.jobs.requirements import CALM, JB
+from tickproof.conformance.jobs.requirements import CALM, JB, SCHEDULE
 from tickproof.conformance.jobs.trial import Run
 from tickproof.conformance.text import counted, shown
-from tickproof.conformance.verdicts import DOES_NOT_APPLY, Outcome, Reason, Verdict
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, SEVERITY, Outcome, Reason, Verdict
 
 #: The run with a record that the job cannot read.
 POISON: Final = "poison"
@@ -109,15 +109,31 @@ def unknown(kind: Kind, baselines: Mapping[str, Baseline]) -> str:
 
 
 def outcomes(
-    job: Job, baselines: Mapping[str, Baseline], runs: Mapping[str, Judged], reproduce: str
+    job: Job,
+    baselines: Mapping[str, Baseline],
+    runs: Mapping[str, Judged],
+    reproduce: str,
+    schedules: Mapping[str, str] | None = None,
 ) -> list[Outcome]:
-    """Return one outcome for each requirement but JB-CALM."""
+    """Return one outcome for each requirement but JB-CALM, and of JB-SCHEDULE for each schedule.
+
+    schedules: the runs of them, and why one was not played, "" for no reason.
+    """
     made = []
     faulty = {name: one for name, one in runs.items() if name != POISON}
     for id_, kind in BY_KIND.items():
         made.append(_of_kind(id_, kind, baselines, faulty, reproduce))
     for id_, name in BY_RUN.items():
         made.append(_of_run(id_, name, job, baselines, runs.get(name), reproduce))
+    given = schedules or {}
+    found = {name: one for name, one in runs.items() if name not in BY_RUN.values()}
+    for name in dict.fromkeys((*given, *found)) or {"": ""}:
+        if judged := found.get(name):
+            of_run = _of_run(SCHEDULE, name, job, baselines, judged, reproduce)
+            made.append(_of_schedule(of_run, judged))
+        else:
+            why = given.get(name) or "there is no schedule"
+            made.append(Outcome(SCHEDULE, Verdict.NOT_CLAIMED, scenario=name, actual=why))
     return [*made, _recovery(job, faulty, reproduce)]
 
 
@@ -166,10 +182,11 @@ def interrupted(one: Outcome, missing: Collection[str], by: str) -> Outcome:
 
     What was found stays found.
     """
-    decided_by = {BY_RUN[one.requirement]} if one.requirement in BY_RUN else set(missing)
+    by_one = {**BY_RUN, SCHEDULE: one.scenario}.get(one.requirement)
+    decided_by = set(missing) if by_one is None else {by_one}
     if one.verdict is Verdict.FAIL or decided_by.isdisjoint(missing):
         return one
-    if one.requirement not in BY_RUN and one.verdict is Verdict.NOT_CLAIMED:
+    if by_one is None and one.verdict is Verdict.NOT_CLAIMED:
         return one
     return Outcome(
         one.requirement,
@@ -179,6 +196,16 @@ def interrupted(one: Outcome, missing: Collection[str], by: str) -> Outcome:
         expected="a session that ends by itself",
         actual=by,
     )
+
+
+def decisive(outcomes: Iterable[Outcome], selected: Collection[str]) -> list[Outcome]:
+    """Return the worst outcome of each selected requirement; schedules may have several."""
+    found: dict[str, Outcome] = {}
+    for one in outcomes:
+        before = found.setdefault(one.requirement, one)
+        if SEVERITY.index(one.verdict) > SEVERITY.index(before.verdict):
+            found[one.requirement] = one
+    return [one for id_, one in found.items() if id_ in selected]
 
 
 def blocked(why: Outcome) -> list[Outcome]:
@@ -290,6 +317,17 @@ def _of_run(
         run=str(judged.folder),
         seconds=run.seconds,
     )
+
+
+def _of_schedule(outcome: Outcome, judged: Judged) -> Outcome:
+    """Expect that each fault of a schedule met work under way."""
+    run = judged.run
+    if outcome.verdict is not Verdict.PASS or sum(one.counts for one in run.fired) >= run.asked:
+        return outcome
+    vain = [f"{one}, with nothing under way" for one in run.fired if not one.counts]
+    said = "; ".join([*(f"missed: {one}" for one in run.missed), *vain])
+    reason = Reason.KILL_MISSED if run.missed else Reason.NOTHING_IN_FLIGHT
+    return _open(SCHEDULE, run.name, reason, said, {run.name: judged})
 
 
 def _at_commits(job: Job, run: Run) -> bool:

@@ -16,6 +16,8 @@ def _requirement(id_: str, tier: int, title: str, promise: str) -> Requirement:
 
 
 CALM: Final = "JB-CALM"
+#: Every schedule decides it.
+SCHEDULE: Final = "JB-SCHEDULE"
 JB: Final = {
     one.id: one
     for one in (
@@ -141,6 +143,13 @@ JB: Final = {
             "of dead letters, as claimed, and the job goes on. If it fails, records of the same "
             "batch were skipped, the offset was committed before the dead letter was written, or "
             "the job ends at the record after each start.",
+        ),
+        _requirement(
+            SCHEDULE,
+            3,
+            "a schedule of faults changes nothing",
+            "A schedule that you give, or that a search has found, is played. If it fails, its "
+            "faults together do what one alone does not.",
         ),
     )
 }

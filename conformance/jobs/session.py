@@ -24,12 +24,21 @@ from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.errors import InvalidFile, TickproofError
 from tickproof.conformance.history import job_run, plain_files, provenance
 from tickproof.conformance.history.job_run import JobRun, Strike
-from tickproof.conformance.jobs import comparison, judge, ledger, oracle, sinks, trial, user_code
+from tickproof.conformance.jobs import (
+    comparison,
+    judge,
+    ledger,
+    oracle,
+    schedules,
+    sinks,
+    trial,
+    user_code,
+)
 from tickproof.conformance.jobs.comparison import Claims, Kind, Level, Rows
 from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
 from tickproof.conformance.jobs.judge import Baseline, Judged
 from tickproof.conformance.jobs.records import Record, of_input, poisoned
-from tickproof.conformance.jobs.requirements import CALM, JB
+from tickproof.conformance.jobs.requirements import CALM, JB, SCHEDULE
 from tickproof.conformance.jobs.sinks import Row
 from tickproof.conformance.jobs.trial import Plan, Run
 from tickproof.conformance.jobs.workers import JobSpec
@@ -86,17 +95,26 @@ class Settings:
     only: Sequence[str] = ()
     #: What has to be judged.
     require: Sequence[str] = ()
+    #: Files of faults that are played, in place of the kit's own runs or beside them.
+    schedules: Sequence[Path] = ()
+    regressions: Sequence[Path] = ()
 
     @property
     def selected(self) -> dict[str, Requirement]:
         """The requirements that are asked for, and that without faults."""
-        asked = {CALM, *self.only, *self.require} if self.only else JB.keys()
+        asked = {*JB} if self.regressions else {*JB} - {SCHEDULE}
+        if self.schedules:
+            asked = {CALM, SCHEDULE}
+        elif self.only:
+            asked = {CALM, *self.only, *self.require}
         return {id_: one for id_, one in JB.items() if id_ in asked}
 
     def plays(self, run: str) -> bool:
         """Tell whether what is asked for needs a run."""
         asked = self.selected.keys()
         if judge.RECOVERY in asked and run in DEATHS:
+            return True
+        if run not in judge.BY_RUN.values() and SCHEDULE in asked:
             return True
         return bool(asked & judge.BY_KIND.keys()) or run in map(judge.BY_RUN.get, asked)
 
@@ -105,6 +123,7 @@ class Settings:
         words = [f"--seed {self.seed}"]
         words += [f"-n {self.at_once}"] if self.at_once is not None else []
         words += [f"--isolation {self.level.value}"] if self.level is not None else []
+        words += [f"--schedule {shlex.quote(str(one))}" for one in self.schedules]
         return " ".join(words + [f"--only {one}" for one in self.only])
 
 
@@ -145,6 +164,7 @@ class Session:
         self.interrupted = ""
         self._inputs = {name: of_input(job, name, settings.seed) for name in job.inputs}
         self._due = self._of_oracle()
+        self._schedules = schedules.load_all(settings.schedules or settings.regressions)
         self.level = settings.level or isolation.best(JobSpec(job, {}))
         #: The command that plays it again.
         self.reproduce = f"tickproof run {shlex.quote(str(job.path))} {settings}"
@@ -160,7 +180,7 @@ class Session:
             self._say(f"[outputs.{name}] is held to: {one.level.value}")
         if names := ", ".join(ground.calm[0].shared_names):
             self._say(f"each run has a broker of its own, because the job has names in it: {names}")
-        made = self._plans(ground.calm[0], ground.again)
+        made = [*self._plans(ground.calm[0], ground.again), *self._given(ground.again)]
         plans = [plan for plan in made if self._settings.plays(plan.name)]
         plans.sort(key=lambda plan: plan.name not in _LONG)
         runs = self._played(plans, ground.at_once)
@@ -197,7 +217,8 @@ class Session:
             name: Judged(run, folder, self._findings(run, ground.baselines))
             for name, (run, folder) in runs.items()
         }
-        return judge.outcomes(self._job, ground.baselines, judged, self.reproduce)
+        given = {name: schedules.unclaimed(self._job, one) for name, one in self._schedules.items()}
+        return judge.outcomes(self._job, ground.baselines, judged, self.reproduce, given)
 
     def _saved(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Write into the folder of each run what it decides by itself."""
@@ -347,6 +368,12 @@ class Session:
             yield again(
                 "all-at-once", strikes=[Strike("kill", moments[0], n, whole=True) for n in (1, 2)]
             )
+
+    def _given(self, again: Callable[..., Plan]) -> Iterator[Plan]:
+        """Yield the runs of schedules whose deaths are claimed."""
+        for name, strikes in self._schedules.items():
+            if not schedules.unclaimed(self._job, strikes):
+                yield again(name, strikes=strikes)
 
     # -- what output is held to ----------------------------------------------------------------
 
@@ -554,9 +581,11 @@ def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False
         if verbose:
             console.print(Text(text, style="dim"), soft_wrap=True)
 
+    if not settings.schedules:
+        settings = replace(settings, regressions=schedules.beside(job))
     with runs_folder(folder / RUNS, settings.seed) as runs:
         session = Session(job, settings, runs, say)
-        outcomes = [one for one in session.judge() if one.requirement in settings.selected]
+        outcomes = judge.decisive(session.judge(), settings.selected)
         report = _report(job, settings, session, outcomes, started, folder, runs)
     with interruption.deferred():
         report.write(folder)

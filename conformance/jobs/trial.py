@@ -128,6 +128,8 @@ class Run:
     poison: str = ""
     #: How long the job took to go on after each death of the whole of it, in seconds.
     recoveries_s: list[float] = field(default_factory=list)
+    #: How many faults were to come.
+    asked: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict, without the rows."""
@@ -173,7 +175,7 @@ class Trial:
         self._level = level
         #: Set when the session has ended before its time.
         self._stopped = stopped
-        self.run = Run(plan.name, poison=plan.poisoned)
+        self.run = Run(plan.name, poison=plan.poisoned, asked=len(plan.strikes))
         self._id = uuid.uuid4().hex
         self._group = job.table.group or f"tickproof-{self._id[:12]}"
         self._lock = threading.Lock()

@@ -10,7 +10,7 @@ import pytest
 from tests.jobs.twins import copy
 from tickproof.conformance.engines.isolation import Level
 from tickproof.conformance.jobs import session
-from tickproof.conformance.jobs.requirements import JB
+from tickproof.conformance.jobs.requirements import JB, SCHEDULE
 from tickproof.conformance.jobs.session import Session, Settings
 from tickproof.conformance.jobs.trial import Plan, Run
 
@@ -18,7 +18,7 @@ from tickproof.conformance.jobs.trial import Plan, Run
 @pytest.mark.parametrize(
     ("only", "selected", "played"),
     [
-        ((), JB.keys(), {"restart", "cut", "commit"}),
+        ((), JB.keys() - {SCHEDULE}, {"restart", "cut", "commit"}),
         (["JB-CUT"], {"JB-CALM", "JB-CUT"}, {"cut"}),
         (["JB-LOST"], {"JB-CALM", "JB-LOST"}, {"restart", "cut", "commit"}),
         (["JB-CALM"], {"JB-CALM"}, set()),
@@ -33,7 +33,7 @@ def test_what_is_asked_for_is_played(only: list[str], selected: set[str], played
 def test_what_is_required_is_judged_beside_what_is_asked_for() -> None:
     settings = Settings(Path(), 1, only=["JB-CUT"], require=["JB-LOST"])
     assert settings.selected.keys() == {"JB-CALM", "JB-CUT", "JB-LOST"}
-    assert Settings(Path(), 1, require=["JB-LOST"]).selected.keys() == JB.keys()
+    assert Settings(Path(), 1, require=["JB-LOST"]).selected.keys() == JB.keys() - {SCHEDULE}
 
 
 def test_another_session_is_the_same_with_what_is_printed() -> None:

@@ -1,0 +1,144 @@
+"""Schedules for users' own jobs: the faults of one run as a file, and those that a job once failed.
+
+docs/own-job.md explains every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+import tomli_w
+from pydantic import AfterValidator, Field, model_validator
+
+from tickproof.conformance import strict_toml
+from tickproof.conformance.faults import regressions
+from tickproof.conformance.faults.schedule_file import PREFIX, Failure, name_of
+from tickproof.conformance.history.job_run import Strike
+from tickproof.conformance.jobs.declaration import Death, Job
+from tickproof.conformance.jobs.trial import IN_DATABASE
+from tickproof.conformance.kafka.exchanges import COMMIT, GROUP, JOIN, OFFSETS, PLAIN, STAGED
+from tickproof.conformance.strict_toml import Table, wrong
+
+#: Of Kafka, of the kit's PostgreSQL and of its HTTP server; then those of other databases.
+MOMENTS: Final = (
+    "fetched", *PLAIN, *STAGED, *COMMIT, *JOIN, *OFFSETS, *GROUP, *IN_DATABASE,
+)  # fmt: skip
+#: What is done to all connections; the others are done to processes.
+OF_CONNECTIONS: Final = ("cut", "refuse", "slow")
+_LASTING: Final = ("refuse", "slow")
+_BROKER: Final = "kill-broker"
+
+
+def _of_moments(name: str) -> str:
+    if name not in MOMENTS:
+        hint = strict_toml.did_you_mean(name, MOMENTS)
+        raise wrong(f"a moment{hint}, one of {', '.join(MOMENTS)}", name)
+    return name
+
+
+Moment = Annotated[str, AfterValidator(_of_moments)]
+_Seconds = Annotated[float, Field(gt=0, le=60, allow_inf_nan=False)]
+
+
+class Fault(Table):
+    """[[fault]]. at: without it, the fault comes when its share of the input has been sent.
+
+    nth: at so manieth such moment. delay_s: a death comes so much after it. seconds: how long
+    connections are refused, or answers late.
+    """
+
+    do: Literal["kill", "restart", "pause", "cut", "refuse", "slow"]
+    target: Literal["worker", "engine", "broker"] | None = None
+    at: Moment | None = None
+    nth: Annotated[int, Field(ge=1, le=1_000)] = 1
+    delay_s: _Seconds | None = None
+    seconds: _Seconds | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.target is None) != (self.do in OF_CONNECTIONS):
+            known = "no target" if self.target else "worker or engine"
+            raise wrong(f"{known} for {self.do}", self.target, "target")
+        if self.target == "broker" and self.do != "kill":
+            raise wrong(f"worker or engine for {self.do}", self.target, "target")
+        if (self.seconds is None) == (self.do in _LASTING):
+            expected = "a number" if self.seconds is None else f"none for {self.do}"
+            raise wrong(expected, self.seconds, "seconds")
+        if self.delay_s and (self.do not in ("kill", "restart") or self.target == "broker"):
+            raise wrong(
+                "none but for a kill or restart of worker or engine", self.delay_s, "delay_s"
+            )
+        if self.nth > 1 and self.at is None:
+            raise wrong("1 without at", self.nth, "nth")
+        return self
+
+    def strike(self) -> Strike:
+        """Return what is to be done in a run."""
+        do = "kill" if self.target == "broker" else self.do
+        lasts = self.delay_s or self.seconds or 0.0
+        whole = self.target == "engine"
+        if self.target == "broker":
+            return Strike(_BROKER, self.at or "", self.nth)
+        return Strike(do, self.at or "", self.nth, whole, lasts)
+
+
+class Schedule(Table):
+    """A whole file."""
+
+    fault: Annotated[list[Fault], Field(min_length=1, max_length=50)]
+    failure: Failure | None = None
+
+
+def load_all(paths: Iterable[Path]) -> dict[str, list[Strike]]:
+    """Return what each file asks for, by the name of its run; raises InvalidFile."""
+    found: dict[str, list[Strike]] = {}
+    for path in paths:
+        faults = strict_toml.load(path, Schedule).fault
+        found[PREFIX + name_of(path, found)] = [one.strike() for one in faults]
+    return found
+
+
+def beside(job: Job) -> list[Path]:
+    """Return the schedules that a job once failed, by name."""
+    return sorted((job.folder / regressions.FOLDER).glob("*.toml"))
+
+
+def unclaimed(job: Job, strikes: Iterable[Strike]) -> str:
+    """Say which death among them the job does not claim to survive, "" for none."""
+    survives = job.claims.survives
+    for one in strikes:
+        if one.do == _BROKER:
+            needed: tuple[Death, ...] = ("broker",)
+        elif one.do not in ("kill", "pause"):
+            continue
+        elif one.whole:
+            needed = ("engine",)
+        else:
+            needed = ("worker",) if job.outlives_worker else ("worker", "engine")
+        if not {*needed} & {*survives}:
+            what = "broker" if one.do == _BROKER else "engine" if one.whole else "worker"
+            return f"not claimed by survives = {list(survives)}: {what}"
+    return ""
+
+
+def to_toml(strikes: Sequence[Strike], failure: Failure | None = None) -> str:
+    """Return strikes as a file that reads as them, one line a fault."""
+    made = Schedule(fault=list(map(_row, strikes)), failure=failure)
+    return tomli_w.dumps(made.model_dump(exclude_none=True, exclude_defaults=True))
+
+
+def _row(strike: Strike) -> Fault:
+    target: Literal["worker", "engine", "broker"] | None = "engine" if strike.whole else "worker"
+    if strike.do in OF_CONNECTIONS:
+        target = None
+    lasting = strike.do in _LASTING
+    return Fault(
+        do="kill" if strike.do == _BROKER else strike.do,
+        target="broker" if strike.do == _BROKER else target,
+        at=strike.at or None,
+        nth=strike.nth,
+        delay_s=None if lasting else strike.seconds or None,
+        seconds=strike.seconds if lasting else None,
+    )
