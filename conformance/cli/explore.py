@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
@@ -15,6 +18,9 @@ from tickproof.conformance.cli.options import FOLDER, Command
 from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.report import machine, style
 from tickproof.conformance.text import command_line
+
+if TYPE_CHECKING:
+    from tickproof.conformance.explore.subject import Subject
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -66,7 +72,7 @@ class Span(click.ParamType):
     type=FOLDER,
     metavar="DIR",
     help="Where a failing schedule goes. Default: regressions/ beside the engine.toml that "
-    "was named by its path; for other engines below --out.",
+    "was named by its path, or the job.toml; for other engines below --out.",
 )
 def explore(
     engine: str,
@@ -78,38 +84,36 @@ def explore(
     save: Path | None,
     **given: Any,
 ) -> int:
-    """Search for a schedule of faults that ENGINE does not survive; shrink it and save it."""
+    """Search for a schedule of faults that ENGINE does not survive; shrink it and save it.
+
+    A path to a job.toml searches a job of your own.
+    """
     with loading():
-        from tickproof.conformance.engines import network
-        from tickproof.conformance.session import out_folder, run_command
+        from tickproof.conformance.session import out_folder
 
         try:
             from tickproof.conformance.explore import search
         except ImportError as error:
             raise click.UsageError(f"explore: hypothesis cannot be imported: {error}") from error
 
-    (spec,) = options.load_engines([engine], out)
-    if given["hosts"]:
-        network.demand(spec.placement, spec.name)
-    (folder,) = run_command.engine_folders([spec], out)
-    own = Path(engine).exists()
     seed = secrets.randbelow(2**32) if seed is None else seed
+    prepared = _job if options.names_job(Path(engine)) else _engine
+    place, subject = prepared(engine, out, parallel, seed, secret, given["hosts"])
     asked = search.Search(
-        out=folder / "explore",
-        save=save or (spec.path.parent if own else folder) / "regressions",
+        out=place.folder / "explore",
+        save=save or (place.toml.parent if Path(engine).exists() else place.folder) / "regressions",
         budget_s=budget,
+        shrink_s=given["shrink_s"],
         seed=seed,
-        secret=secret,
-        parallel=parallel or machine.runs_at_once(spec.runs_per_processor),
+        times=given["times"],
         command=command_line(
             "explore",
             engine,
             budget=f"{budget:g}s",
             seed=seed,
-            secret=secret,
+            secret=secret if prepared is _engine else None,
             hosts=given["hosts"] or None,
         ),
-        **given,
     )
     console = style.console()
     console.print(Text(f"seed {asked.seed}", style="dim"))
@@ -117,6 +121,62 @@ def explore(
     # Not made before there is something to save.
     there = next(folder for folder in (asked.save, *asked.save.parents) if folder.exists())
     out_folder.check(there, "--save")
-    run_command.claim(folder, spec)
     with out_folder.held(asked.out):
-        return search.explore(spec, asked, console)
+        return search.explore(subject(asked.out), asked, console)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The engine.toml or job.toml that is searched, and the folder below --out."""
+
+    toml: Path
+    folder: Path
+
+
+#: Made when the folder of the search is held.
+_Subject = Callable[[Path], "Subject[Any]"]
+
+
+def _engine(
+    name: str, out: Path, parallel: int | None, seed: int, secret: str, hosts: int
+) -> tuple[_Place, _Subject]:
+    with loading():
+        from tickproof.conformance.engines import network
+        from tickproof.conformance.explore.engine import EngineSubject
+        from tickproof.conformance.session import run_command
+
+    (spec,) = options.load_engines([name], out)
+    if hosts:
+        network.demand(spec.placement, spec.name)
+    (folder,) = run_command.engine_folders([spec], out)
+    runs = parallel or machine.runs_at_once(spec.runs_per_processor)
+    subject = EngineSubject(spec, runs, seed, secret, hosts)
+
+    def claimed(_: Path) -> EngineSubject:
+        run_command.claim(folder, spec)
+        return subject
+
+    return _Place(spec.path, folder), claimed
+
+
+def _job(
+    name: str, out: Path, parallel: int | None, seed: int, _secret: str, _hosts: int
+) -> tuple[_Place, _Subject]:
+    with loading():
+        from tickproof.conformance.kafka.cluster import client_library
+
+        client_library()  # what a job needs first is named first
+        from tickproof.conformance.jobs import declaration, exploring
+        from tickproof.conformance.jobs.session import Session, Settings
+
+    options.refuse_given(("secret", "hosts"), "expected for engines only, not for a job.toml")
+    job = declaration.load(Path(name))
+
+    def calm(folder: Path) -> exploring.JobSubject:
+        runs = folder / "calm"
+        shutil.rmtree(runs, ignore_errors=True)
+        runs.mkdir()
+        session = Session(job, Settings(out, seed, at_once=parallel), runs, lambda _: None)
+        return exploring.subject(job, session, parallel, seed)
+
+    return _Place(job.path, out / job.name), calm

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tickproof.conformance.cli import completion
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.engines.network import FEWEST, MOST
 from tickproof.conformance.errors import (
     InvalidFile,
@@ -350,3 +351,20 @@ def _prepare(specs: Sequence[EngineSpec], out: Path, protected: bool) -> None:
         except OSError as error:
             expected = f"expected a folder that can be written, got {out}"
             raise click.UsageError(f"{expected}: {error.strerror}") from error
+
+
+def names_job(path: Path) -> bool:
+    """Tell whether an argument names a job.toml, or a folder with one and no engine.toml.
+
+    A file of another name is one if it has the table [job].
+    """
+    if path.is_dir():
+        return (path / "job.toml").is_file() and not (path / "engine.toml").is_file()
+    if path.name in ("job.toml", "engine.toml") or path.suffix != ".toml":
+        return path.name == "job.toml"
+    with loading():
+        from tickproof.conformance import strict_toml
+    try:
+        return "job" in strict_toml.read(path)
+    except InvalidFile:
+        return False  # whoever takes it for an engine says what is wrong

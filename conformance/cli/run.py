@@ -14,7 +14,6 @@ from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import FILE, Command
 from tickproof.conformance.engines.isolation import Level
 from tickproof.conformance.engines.loading import loading
-from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.report import style
 
 
@@ -98,7 +97,7 @@ def run(
 
     `tickproof engines` lists the names. A path to a job.toml judges a job of your own.
     """
-    if jobs := [Path(one) for one in (*engines, *more) if _names_job(Path(one))]:
+    if jobs := [Path(one) for one in (*engines, *more) if options.names_job(Path(one))]:
         asked = given | {"only": only, "require": require, "at_once": parallel, "seed": seed}
         return _run_jobs(jobs, [*engines, *more], verbose, asked)
     if (given["quotes"] is None) != (given["orders"] is None):
@@ -149,23 +148,6 @@ _OF_JOBS = (
     "profile",
     "schedules",
 )
-
-
-def _names_job(path: Path) -> bool:
-    """Tell whether an argument names a job.toml, or a folder with one and no engine.toml.
-
-    A file of another name is one if it has the table [job].
-    """
-    if path.is_dir():
-        return (path / "job.toml").is_file() and not (path / "engine.toml").is_file()
-    if path.name in ("job.toml", "engine.toml") or path.suffix != ".toml":
-        return path.name == "job.toml"
-    with loading():
-        from tickproof.conformance import strict_toml
-    try:
-        return "job" in strict_toml.read(path)
-    except InvalidFile:
-        return False  # whoever takes it for an engine says what is wrong
 
 
 def _run_jobs(jobs: list[Path], named: list[str], verbose: bool, given: dict[str, Any]) -> int:

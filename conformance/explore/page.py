@@ -49,7 +49,7 @@ class SearchReport(Document):
     faults_missed: int
     failure: Failure | None = None
     broke: Result | None = Field(default=None, description="the kit's own error that ended it")
-    fault_space: FaultSpace
+    fault_space: FaultSpace | None = None
     interrupted: str = Field(default="", description="what ended it early, in words")
 
     @property

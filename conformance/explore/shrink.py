@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from tickproof.conformance.explore.subject import Schedule
 from tickproof.conformance.fault_steps import FaultStep, LastingStep
 from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.faults.schedule_file import out_of_place, tick_for
@@ -17,8 +18,9 @@ from tickproof.conformance.faults.space.scenarios import LASTING_TIMES, pace
 from tickproof.conformance.scenario import Scenario
 from tickproof.generators.placement import NUMBERING
 
+Fault = TypeVar("Fault")
 #: Index of the first candidate that fails in the same way as the original; None: none does.
-Fails = Callable[[Sequence[Scenario]], int | None]
+Fails = Callable[[Sequence[Schedule]], int | None]
 
 #: Sizes of input to try, smallest first: small runs cost next to nothing.
 _SIZES: Final = (6, 12, 24, 48, 100, 400, 2_000, 10_000, 50_000)
@@ -39,22 +41,28 @@ _GONE: Final = (
 )  # fmt: skip
 
 
-def shrink(scenario: Scenario, fails: Fails, over: Callable[[], bool]) -> Iterator[Scenario]:
-    """Yield ever smaller scenarios that fail; the last one is the smallest that was found.
+def shrink(
+    schedule: Schedule,
+    passes: Sequence[Callable[[Schedule], Sequence[Schedule]]],
+    fails: Fails[Schedule],
+    over: Callable[[], bool],
+) -> Iterator[Schedule]:
+    """Yield ever smaller schedules that fail; the last one is the smallest that was found.
 
-    It ends when no pass makes it smaller, or at the first look after ``over`` is true.
+    passes: make smaller ones of one. It ends when no pass does, or at the first look after
+    ``over`` is true.
     """
     smaller = True
     while smaller:
         smaller = False
-        for candidates in (less_input, fewer_faults, simpler_whole, simpler_parts):
+        for candidates in passes:
             while not over():
-                tried = [one for one in candidates(scenario) if _plays(one)]
+                tried = candidates(schedule)
                 found = fails(tried) if tried else None
                 if found is None:
                     break
-                scenario, smaller = tried[found], True
-                yield scenario
+                schedule, smaller = tried[found], True
+                yield schedule
         smaller = smaller and not over()
 
 
@@ -90,18 +98,21 @@ def resized(scenario: Scenario, records: int, seconds: float) -> Scenario:
 
 
 def fewer_faults(scenario: Scenario) -> list[Scenario]:
-    """Return the scenario with some of its faults: halves alone, then without a half, ..."""
-    faults = scenario.faults
-    kept: list[tuple[FaultStep, ...]] = []
+    """Return the scenario with some of its faults."""
+    return [_with_faults(scenario, some) for some in fewer(scenario.faults)]
+
+
+def fewer(faults: tuple[Fault, ...]) -> list[tuple[Fault, ...]]:
+    """Return some of the faults, the fewest first: halves alone, then without a half, ..."""
+    kept: list[tuple[Fault, ...]] = []
     size = len(faults) // 2
     while size:
-        chunks = [faults[at : at + size] for at in range(0, len(faults), size)]
         starts = range(0, len(faults), size)
-        kept += chunks
+        kept += [faults[at : at + size] for at in starts]
         kept += [faults[:at] + faults[at + size :] for at in starts]
         size //= 2
     unique = [one for one in dict.fromkeys(kept) if 0 < len(one) < len(faults)]
-    return [_with_faults(scenario, one) for one in sorted(unique, key=len)]
+    return sorted(unique, key=len)
 
 
 def _with_faults(scenario: Scenario, faults: tuple[FaultStep, ...]) -> Scenario:
@@ -157,3 +168,13 @@ def _simpler(step: FaultStep) -> list[FaultStep]:
         if isinstance(step, LastingStep) and step.seconds > seconds:
             found.append(replace(step, seconds=seconds))
     return [one for one in dict.fromkeys(found) if one != step]
+
+
+def _sound(
+    candidates: Callable[[Scenario], list[Scenario]],
+) -> Callable[[Scenario], list[Scenario]]:
+    return lambda scenario: [one for one in candidates(scenario) if _plays(one)]
+
+
+#: What makes scenarios smaller.
+PASSES: Final = tuple(map(_sound, (less_input, fewer_faults, simpler_whole, simpler_parts)))

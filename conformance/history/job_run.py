@@ -28,6 +28,10 @@ _Seconds = Annotated[float, Field(ge=0, lt=1e12, allow_inf_nan=False)]
 T = TypeVar("T")
 
 
+#: What a fault does.
+Do = Literal["kill", "pause", "cut", "refuse", "slow", "restart", "kill-broker"]
+
+
 @dataclass(frozen=True)
 class Strike:
     """One fault. at: a moment of the proxy, one of a database, or "".
@@ -36,7 +40,7 @@ class Strike:
     it is. seconds: it lasts so long, or a kill comes so much after its moment.
     """
 
-    do: Literal["kill", "pause", "cut", "refuse", "slow", "restart", "kill-broker"]
+    do: Do
     at: str = ""
     nth: Annotated[int, Field(ge=1, lt=2**31)] = 1
     whole: bool = False

@@ -148,8 +148,8 @@ JB: Final = {
             SCHEDULE,
             3,
             "a schedule of faults changes nothing",
-            "A schedule that you give, or that a search has found, is played. If it fails, its "
-            "faults together do what one alone does not.",
+            "A schedule that you give, or that a search has found, is played. If it fails, play it "
+            "with fewer faults to see which of them it takes.",
         ),
     )
 }

@@ -57,7 +57,7 @@ COMMITS: Final = (
     "offsets-received", "append-received", "appended",
 )  # fmt: skip
 #: A kill needs so many of its moments in a run without faults.
-_FEWEST: Final = 3
+FEWEST: Final = 3
 _KILLS: Final = 4
 #: The runs in which the whole job may die.
 DEATHS: Final = ("restart", "commit", "all-at-once")
@@ -171,7 +171,7 @@ class Session:
 
     def judge(self) -> list[Outcome]:
         """Play all runs and judge them; raises KitStopped, KafkaUnavailable, InvalidFile."""
-        ground = self._without_faults()
+        ground = self.without_faults()
         if isinstance(ground, Outcome):
             return self._saved([ground, *judge.blocked(ground)])
         for run in ground.calm:
@@ -197,7 +197,7 @@ class Session:
 
         A job that gives nothing to judge faults by has one list, of that alone. Raises as `judge`.
         """
-        ground = self._without_faults()
+        ground = self.without_faults()
         if isinstance(ground, Outcome):
             on_run(1, [ground])
             return [self._saved([ground])]
@@ -205,12 +205,22 @@ class Session:
         found = []
         for number in range(1, times + 1):
             folder = self._runs / f"{plan.name}-{number}"
-            run = self._play(plan, folder)
-            outcomes = self._judged(ground, {plan.name: (run, folder)})
-            found.append(judge.alone(outcomes, plan.name, folder))
-            job_run.save_verdict(folder, found[-1])
-            on_run(number, found[-1])
+            _, outcomes = self.tried(ground, plan, folder)
+            found.append(outcomes)
+            on_run(number, outcomes)
         return found
+
+    def tried(self, ground: Ground, plan: Plan, folder: Path) -> tuple[Run, list[Outcome]]:
+        """Play a run with faults into a folder; return it, and what it decides by itself."""
+        run = self._play(plan, folder)
+        outcomes = self._judged(ground, {plan.name: (run, folder)})
+        alone = judge.alone(outcomes, plan.name, folder)
+        job_run.save_verdict(folder, alone)
+        return run, alone
+
+    def stop(self) -> None:
+        """End the runs that go on; each raises KitStopped."""
+        self._stopped.set()
 
     def _judged(self, ground: Ground, runs: Mapping[str, tuple[Run, Path]]) -> list[Outcome]:
         judged = {
@@ -226,7 +236,7 @@ class Session:
             job_run.save_verdict(folder, judge.alone(outcomes, name, folder))
         return outcomes
 
-    def _without_faults(self) -> Ground | Outcome:
+    def without_faults(self) -> Ground | Outcome:
         """Play the runs without faults; of a job that gives nothing to judge by say why."""
         protected = self._settings.level != isolation.Level.NONE
         prepare(JobSpec(self._job, {}), self._runs / "prepare.log", protected=protected)
@@ -260,7 +270,7 @@ class Session:
                 for one in as_completed(waiting):
                     runs[waiting[one]] = one.result()
             except BaseException as error:
-                self._stopped.set()
+                self.stop()
                 pool.shutdown(cancel_futures=True)
                 if not isinstance(error, KeyboardInterrupt):
                     raise  # a run that the kit could not play
@@ -310,10 +320,13 @@ class Session:
             self._say(f"{plan.name}: {run.seconds:.0f} s, {len(run.fired)} faults, {run.ended}")
         return run
 
-    def _plans(self, calm: Run, again: Callable[..., Plan]) -> Iterator[Plan]:
-        """Yield the runs with faults that the claims select."""
-        job, chance = self._job, random.Random(self._settings.seed)
-        moments = [one for one in COMMITS if calm.moments[one] >= _FEWEST]
+    def moments(self, calm: Run) -> list[str]:
+        """Return the moments of commits that a run without faults had, those first that show most.
+
+        Of databases and files whose commits are not seen, those at which they are guessed.
+        """
+        job = self._job
+        moments = [one for one in COMMITS if calm.moments[one] >= FEWEST]
         databases = {one.url for one in job.outputs.values() if one.kind == "sql"}
         kinds = {one.kind for one in job.outputs.values()}
         if databases == {POSTGRESQL}:  # its moments are seen by a proxy, unless they are hidden
@@ -324,8 +337,12 @@ class Session:
         elif databases or "files" in kinds:
             moments = [one for one in moments if not one.startswith("append")]
             moments[:0] = trial.IN_DATABASE
-        if not moments:
-            moments = ["fetched"]
+        return moments or ["fetched"]
+
+    def _plans(self, calm: Run, again: Callable[..., Plan]) -> Iterator[Plan]:
+        """Yield the runs with faults that the claims select."""
+        job, chance = self._job, random.Random(self._settings.seed)
+        moments = self.moments(calm)
         if job.claims.poison:
             # The kill aims at the write of the dead letter, if the job writes nothing else so.
             alone = job.claims.dead_letter and not calm.moments["append-received"]

@@ -718,6 +718,8 @@ class Trial:
         self._seen, self._open_since = 0, 0.0  # what it kills may leave a journal
         with self._lock:
             self._pending.popleft()
+        if strike.do in ("pause", "refuse", "slow", "kill-broker"):  # it meets those at work
+            _signal(self._listed, signal.SIGCONT)
         self._strike(strike, 0, None)
         _signal(self._listed, signal.SIGCONT)  # those that it left alive stood still for it
 

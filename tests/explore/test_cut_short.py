@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 
 from tickproof.conformance.engines import spec
+from tickproof.conformance.explore import engine as engine_subject
 from tickproof.conformance.explore import search
-from tickproof.conformance.explore.attempts import Attempt
-from tickproof.conformance.explore.generation import drawn, offers
+from tickproof.conformance.explore.engine import EngineSubject
+from tickproof.conformance.explore.subject import Attempt
 from tickproof.conformance.faults import schedule_file
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -20,8 +21,8 @@ from tickproof.conformance.verdicts import Outcome, Verdict
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BrokenProcessPool("a process died")])
 def test_what_cuts_shrinking_short_loses_nothing(tmp_path, monkeypatch, error):
-    engine = spec.load(fixtures() / "engines" / "miniature" / "engine.toml")
-    scenario = next(drawn(offers(engine), 1))
+    subject = EngineSubject(spec.load(fixtures() / "engines" / "miniature" / "engine.toml"), 1, 1)
+    scenario = next(subject.drawn())
 
     class Once:
         """Attempts of which the first fails, and the next cannot be made."""
@@ -49,10 +50,10 @@ def test_what_cuts_shrinking_short_loses_nothing(tmp_path, monkeypatch, error):
         def all(self, *_):
             raise error
 
-    monkeypatch.setattr(search, "Attempts", Once)
-    asked = search.Search(tmp_path / "explore", tmp_path / "regressions", 10, 10, 1, 1, 3, "again")
+    monkeypatch.setattr(engine_subject, "_Pool", Once)
+    asked = search.Search(tmp_path / "explore", tmp_path / "regressions", 10, 10, 1, 3, "again")
     with pytest.raises(type(error)):
-        search.explore(engine, asked, Console(file=io.StringIO()))
+        search.explore(subject, asked, Console(file=io.StringIO()))
     (saved,) = (tmp_path / "regressions").iterdir()
     assert schedule_file.load(saved)
     written = json.loads((tmp_path / "explore" / "explore.json").read_text())

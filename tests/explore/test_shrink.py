@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickproof.conformance.explore import generation, shrink
-from tickproof.conformance.explore.attempts import Attempt
 from tickproof.conformance.explore.confirmation import Confirmation
+from tickproof.conformance.explore.subject import Attempt
 from tickproof.conformance.fault_steps import PauseStep, fault_step
 from tickproof.conformance.faults.space.dimensions import Carrier
 from tickproof.conformance.faults.space.offers import Offer
@@ -48,7 +48,7 @@ def smallest(scenario, predicate):
         tried.extend(candidates)
         return next((i for i, one in enumerate(candidates) if predicate(one)), None)
 
-    steps = [scenario, *shrink.shrink(scenario, fails, lambda: False)]
+    steps = [scenario, *shrink.shrink(scenario, shrink.PASSES, fails, lambda: False)]
     assert all(predicate(step) for step in steps)
     assert len(set(map(repr, steps))) == len(steps), "it must never come back"
     assert len(tried) < 400
@@ -118,7 +118,7 @@ def test_any_predicate_is_kept_and_nothing_grows(scenario, targets, records):
 
 def test_it_ends_when_its_time_is_over():
     looks = itertools.chain([False], itertools.repeat(True))
-    steps = list(shrink.shrink(BIG, lambda _: 0, lambda: next(looks)))
+    steps = list(shrink.shrink(BIG, shrink.PASSES, lambda _: 0, lambda: next(looks)))
     assert len(steps) == 1
 
 
@@ -168,7 +168,7 @@ def test_only_what_fails_each_time_counts_as_failing(parallel):
     confirmation = Confirmation(attempts, "lost", 3)
     assert confirmation.fails(named("never", "once", "twice")) is None
     assert confirmation.fails(named("never", "twice", "always")) == 2
-    assert [made.scenario.name for made in confirmation.proof] == ["always"] * 3
+    assert [made.schedule.name for made in confirmation.proof] == ["always"] * 3
 
 
 def test_another_failure_is_no_proof_and_is_told():

@@ -330,13 +330,17 @@ def test_regressions_are_found_beside_the_engine_and_never_overwritten(tmp_path)
     engine = tmp_path / "engine.toml"
     assert regressions.beside(engine, 0) == []
     folder = tmp_path / regressions.FOLDER
-    first = regressions.save(schedule, folder, "kill")
-    assert regressions.save(schedule, folder, "kill") == first
-    other = regressions.save(schedule.model_copy(update={"workers": 3}), folder, "kill")
+    first = regressions.save(schedule_file.to_toml(schedule), folder, "kill")
+    assert regressions.save(schedule_file.to_toml(schedule), folder, "kill") == first
+    other = regressions.save(
+        schedule_file.to_toml(schedule.model_copy(update={"workers": 3})), folder, "kill"
+    )
     assert other != first
     (folder / "notes.md").write_text("not a schedule")
     assert regressions.beside(engine, 0) == sorted([first, other])
     assert schedule_file.load(first) == schedule
-    on_hosts = regressions.save(schedule_file.parse(INPUT + PARTED, "it"), folder, "partition")
+    on_hosts = regressions.save(
+        schedule_file.to_toml(schedule_file.parse(INPUT + PARTED, "it")), folder, "partition"
+    )
     assert regressions.beside(engine, 0) == sorted([first, other])
     assert regressions.beside(engine, 3) == sorted([first, other, on_hosts])

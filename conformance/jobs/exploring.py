@@ -1,0 +1,204 @@
+"""Searching a user's own job: strikes at moments that it has, drawn within what it claims."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from tickproof.conformance.errors import HistoryError, KitStopped, RequestError
+from tickproof.conformance.explore.shrink import fewer
+from tickproof.conformance.explore.subject import Attempt, Subject
+from tickproof.conformance.faults.schedule_file import PREFIX, Failure
+from tickproof.conformance.history.job_run import Do, Strike
+from tickproof.conformance.jobs import judge, schedules
+from tickproof.conformance.jobs.declaration import Job
+from tickproof.conformance.jobs.requirements import JB, SCHEDULE
+from tickproof.conformance.jobs.session import FEWEST, REFUSED_S, SLOW_S, Ground, Session
+from tickproof.conformance.text import command_line, counted
+from tickproof.conformance.verdicts import Outcome, Verdict
+
+Strikes = tuple[Strike, ...]
+MOST_FAULTS: Final = 5
+#: How often each fault is drawn: most mistakes are shown by a death.
+_WEIGHTS: Final[Mapping[Do, int]] = {
+    "kill": 6, "pause": 2, "kill-broker": 2, "restart": 1, "cut": 2, "refuse": 1, "slow": 1,
+}  # fmt: skip
+_LATEST: Final = 6
+_NAME: Final = PREFIX + "drawn"
+
+
+def drawn(job: Job, moments: Sequence[str], seed: int) -> Iterator[Strikes]:
+    """Yield schedules without an end, none twice; moments: those that the job has."""
+    chance, seen = random.Random(seed), set[Strikes]()
+    while True:
+        made = tuple(_strike(moments, chance) for _ in range(chance.randint(1, MOST_FAULTS)))
+        if made not in seen and not schedules.unclaimed(job, made):
+            seen.add(made)
+            yield made
+
+
+def _strike(moments: Sequence[str], chance: random.Random) -> Strike:
+    do = chance.choices([*_WEIGHTS], [*_WEIGHTS.values()])[0]
+    at = chance.choice(moments) if moments and chance.random() < 0.8 else ""
+    if do in ("refuse", "slow"):
+        longest_s = SLOW_S if do == "slow" else max(REFUSED_S)
+        return Strike(do, at, seconds=round(chance.uniform(0.5, longest_s), 1))
+    nth = chance.randint(1, _LATEST) if at else 1
+    if do in ("cut", "kill-broker"):
+        return Strike(do, at, nth)
+    delay_s = chance.choice((0.0, 0.0, 0.1, 1.0)) if do == "kill" else 0.0
+    return Strike(do, at, nth, chance.random() < 0.3, delay_s)
+
+
+def simpler(strikes: Strikes) -> list[Strikes]:
+    """Return the schedule with one strike simpler each."""
+    found = []
+    for at, one in enumerate(strikes):
+        plain = replace(one, nth=1), replace(one, seconds=0.0 if one.do == "kill" else one.seconds)
+        found += [(*strikes[:at], new, *strikes[at + 1 :]) for new in plain if new != one]
+    return found
+
+
+class JobSubject(Subject[Strikes]):
+    """A job in a session whose runs without faults have been played; parallel: runs at once."""
+
+    def __init__(
+        self, job: Job, session: Session, ground: Ground, parallel: int, seed: int
+    ) -> None:
+        self.parallel, self._job, self._seed = parallel, job, seed
+        self._session, self._ground = session, ground
+        self.name, self.requirement = job.name, JB[SCHEDULE]
+
+    def drawn(self) -> Iterator[Strikes]:
+        """Yield schedules at moments that a run without faults had often enough."""
+        calm = self._ground.calm[0]
+        seen = [one for one in schedules.MOMENTS if calm.moments[one] >= FEWEST]
+        moments = [*dict.fromkeys((*self._session.moments(calm), *seen))]
+        return drawn(self._job, moments, self._seed)
+
+    def attempts(
+        self, folder: Path, on_attempt: Callable[[Attempt[Strikes]], None]
+    ) -> AbstractContextManager[_Runs]:
+        """Return what plays schedules in threads."""
+        return nullcontext(_Runs(self, folder, on_attempt))
+
+    def stop(self) -> None:
+        """End the runs that go on."""
+        self._session.stop()
+
+    def smaller(self) -> Sequence[Callable[[Strikes], Sequence[Strikes]]]:
+        """Return what leaves strikes out, and what makes one simpler."""
+        return fewer, simpler
+
+    def described(self, schedule: Strikes) -> str:
+        """Say what is done, and at which moments."""
+        return ", ".join(_words(one) for one in schedule)
+
+    def size(self, schedule: Strikes) -> str:
+        """Say how many faults there are."""
+        return counted(len(schedule), "fault")
+
+    def faults(self, schedule: Strikes) -> list[str]:
+        """Return what each strike does."""
+        return [one.do for one in schedule]
+
+    def to_toml(self, schedule: Strikes, failure: Failure | None = None) -> str:
+        """Return it as a file for ``run --schedule``."""
+        return schedules.to_toml(schedule, failure)
+
+    def again(self, saved: Path) -> str:
+        """Return the command that plays a saved schedule on the job."""
+        return command_line("run", self._job.path, schedule=saved, seed=self._seed)
+
+    def attempt(self, strikes: Strikes, folder: Path) -> Attempt[Strikes]:
+        """Play a schedule, and judge it as a whole."""
+        began = time.monotonic()
+        plan = self._ground.again(_NAME, strikes=strikes)
+        try:
+            run, outcomes = self._session.tried(self._ground, plan, folder)
+        except (KitStopped, HistoryError, OSError) as error:
+            outcome = Outcome(SCHEDULE, Verdict.KIT_ERROR, scenario=_NAME, actual=str(error))
+            return Attempt(strikes, outcome, 0, 0, time.monotonic() - began)
+        (outcome,) = judge.decisive(outcomes, [SCHEDULE])
+        fired = sum(one.counts for one in run.fired)
+        failed = outcome.verdict is Verdict.FAIL
+        if not failed:
+            shutil.rmtree(folder, ignore_errors=True)
+        kind = str(outcome.reason) if failed else ""
+        missed = len(strikes) - min(fired, len(strikes))
+        return Attempt(strikes, outcome, fired, missed, run.seconds, kind)
+
+
+def _words(strike: Strike) -> str:
+    whole = " all" if strike.whole else ""
+    nth = f"{strike.nth}. " if strike.nth > 1 else ""
+    return f"{strike.do}{whole}" + (f" at {nth}{strike.at}" if strike.at else "")
+
+
+class _Runs:
+    """Plays schedules in threads: what a run takes is in processes of its own."""
+
+    def __init__(
+        self, subject: JobSubject, folder: Path, on_attempt: Callable[[Attempt[Strikes]], None]
+    ) -> None:
+        self.parallel = subject.parallel
+        self._subject, self._folder, self._on_attempt = subject, folder, on_attempt
+        self._number = count(1)
+
+    def each(self, strikes: Iterable[Strikes]) -> Generator[Attempt[Strikes], None, None]:
+        """Yield attempts as they end; a schedule is taken when there is room for its run."""
+        running: set[Future[Attempt[Strikes]]] = set()
+        with self._threads() as pool:
+            for one in strikes:
+                running.add(pool.submit(self._subject.attempt, one, self._next()))
+                if len(running) >= self.parallel:
+                    ended, running = wait(running, return_when=FIRST_COMPLETED)
+                    yield from self._told(ended)
+            while running:
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                yield from self._told(ended)
+
+    def all(self, strikes: Sequence[Strikes]) -> list[Attempt[Strikes]]:
+        """Return one attempt for each schedule, in their order."""
+        with self._threads() as pool:
+            running = [pool.submit(self._subject.attempt, one, self._next()) for one in strikes]
+            return [next(self._told([one])) for one in running]
+
+    @contextmanager
+    def _threads(self) -> Iterator[ThreadPoolExecutor]:
+        """Give a pool that waits for its runs; after an interrupt it ends them first."""
+        with ThreadPoolExecutor(self.parallel) as pool:
+            try:
+                yield pool
+            except KeyboardInterrupt:
+                self._subject.stop()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _next(self) -> Path:
+        return self._folder / f"{next(self._number):05}"
+
+    def _told(self, ended: Iterable[Future[Attempt[Strikes]]]) -> Iterator[Attempt[Strikes]]:
+        for one in ended:
+            made = one.result()
+            self._on_attempt(made)
+            yield made
+
+
+def subject(job: Job, session: Session, parallel: int | None, seed: int) -> JobSubject:
+    """Return the subject of a search, after the runs without faults.
+
+    Raises RequestError for a job that gives nothing to judge faults by.
+    """
+    ground = session.without_faults()
+    if isinstance(ground, Outcome):
+        raise RequestError(f"{job.path}: {ground.requirement} {ground.verdict}: {ground.actual}")
+    return JobSubject(job, session, ground, parallel or ground.at_once, seed)
