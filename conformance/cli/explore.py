@@ -176,7 +176,7 @@ def _job(
         runs = folder / "calm"
         shutil.rmtree(runs, ignore_errors=True)
         runs.mkdir()
-        session = Session(job, Settings(out, seed, at_once=parallel), runs, lambda _: None)
+        session = Session(job, Settings(out, seed, at_once=parallel), runs)
         return exploring.subject(job, session, parallel, seed)
 
     return _Place(job.path, out / job.name), calm

@@ -195,7 +195,7 @@ def _replay_job(run: Path, folder: Path, path: str | None, times: int, out: Path
     replay_report.heading(console, job_runs.title(recorded), played, recorded.job_name, job.name)
     settings = session.Settings(out, recorded.seed)
     with runs_folder(out / job.name / REPLAYS, recorded.seed, folder) as runs:
-        made = session.Session(job, settings, runs, lambda _: None)
+        made = session.Session(job, settings, runs)
         made.reproduce = command_line("replay", run, path or recorded.job)
         now = made.replay(
             recorded, times, lambda number, found: replay_report.line(console, number, times, found)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.cli import completion, options
@@ -99,6 +101,7 @@ def run(
     """
     if jobs := [Path(one) for one in (*engines, *more) if options.names_job(Path(one))]:
         asked = given | {"only": only, "require": require, "at_once": parallel, "seed": seed}
+        asked["live"] = live_port if live else None
         return _run_jobs(jobs, [*engines, *more], verbose, asked)
     if (given["quotes"] is None) != (given["orders"] is None):
         raise click.UsageError("--quotes and --orders: expected both or none")
@@ -109,7 +112,6 @@ def run(
     if given["port"] is not None and (parallel or 1) > 1:
         raise click.UsageError("--port: expected -n 1, because one run has the port at a time")
     with loading():
-        from tickproof.conformance.report.live_page import beside
         from tickproof.conformance.session import run_command
         from tickproof.conformance.session.request import Request
         from tickproof.conformance.suites import schedules
@@ -128,12 +130,22 @@ def run(
     specs = options.load_engines([*engines, *more], request.out, protected=protected)
     run_command.check(request, specs, console)
     console.print(Text(f"seed {request.seed}, profile {request.profile}", style="dim"))
-    with contextlib.ExitStack() as stack:
-        if live:
-            beside.check()
-            address = stack.enter_context(beside.page(request.out, live_port))
-            console.print(Text(f"live page {address}"), soft_wrap=True)
+    with _live_page(request.out, live_port if live else None, console):
         return run_command.judge_all(specs, selected, request, console, verbose=verbose)
+
+
+@contextlib.contextmanager
+def _live_page(out: Path, port: int | None, console: Console) -> Iterator[None]:
+    """Serve the page of sessions below ``out`` meanwhile; port: None for no page, 0 for any."""
+    if port is None:
+        yield
+        return
+    from tickproof.conformance.report.live_page import beside
+
+    beside.check()
+    with beside.page(out, port) as address:
+        console.print(Text(f"live page {address}"), soft_wrap=True)
+        yield
 
 
 #: Options that say something of a user's own job.
@@ -147,6 +159,8 @@ _OF_JOBS = (
     "verbose",
     "profile",
     "schedules",
+    "live",
+    "live_port",
 )
 
 
@@ -184,5 +198,6 @@ def _run_jobs(jobs: list[Path], named: list[str], verbose: bool, given: dict[str
         given["require"],
         given["schedules"],
     )
-    reports = [session.run(job, settings, console, verbose=verbose) for job in loaded]
+    with _live_page(settings.out, given["live"], console):
+        reports = [session.run(job, settings, console, verbose=verbose) for job in loaded]
     return worst_status(report.exit_status for report in reports)

@@ -30,6 +30,10 @@ T = TypeVar("T")
 
 #: What a fault does.
 Do = Literal["kill", "pause", "cut", "refuse", "slow", "restart", "kill-broker"]
+Target = Literal["worker", "engine", "broker", "connections"]
+KILL_BROKER: Final = "kill-broker"
+#: What is done to all connections.
+OF_CONNECTIONS: Final = ("cut", "refuse", "slow")
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,15 @@ class Strike:
     nth: Annotated[int, Field(ge=1, lt=2**31)] = 1
     whole: bool = False
     seconds: _Seconds = 0.0
+
+    @property
+    def target(self) -> Target:
+        """What it is done to."""
+        if self.do == KILL_BROKER:
+            return "broker"
+        if self.do in OF_CONNECTIONS:
+            return "connections"
+        return "engine" if self.whole else "worker"
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from pydantic import AfterValidator, Field, model_validator
 from tickproof.conformance import strict_toml
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import PREFIX, Failure, name_of
-from tickproof.conformance.history.job_run import Strike
-from tickproof.conformance.jobs.declaration import Death, Job
+from tickproof.conformance.history.job_run import KILL_BROKER, OF_CONNECTIONS, Strike
+from tickproof.conformance.jobs.declaration import Job
 from tickproof.conformance.jobs.trial import IN_DATABASE
 from tickproof.conformance.kafka.exchanges import COMMIT, GROUP, JOIN, OFFSETS, PLAIN, STAGED
 from tickproof.conformance.strict_toml import Table, wrong
@@ -25,10 +25,7 @@ from tickproof.conformance.strict_toml import Table, wrong
 MOMENTS: Final = (
     "fetched", *PLAIN, *STAGED, *COMMIT, *JOIN, *OFFSETS, *GROUP, *IN_DATABASE,
 )  # fmt: skip
-#: What is done to all connections; the others are done to processes.
-OF_CONNECTIONS: Final = ("cut", "refuse", "slow")
 _LASTING: Final = ("refuse", "slow")
-_BROKER: Final = "kill-broker"
 
 
 def _of_moments(name: str) -> str:
@@ -76,12 +73,9 @@ class Fault(Table):
 
     def strike(self) -> Strike:
         """Return what is to be done in a run."""
-        do = "kill" if self.target == "broker" else self.do
-        lasts = self.delay_s or self.seconds or 0.0
-        whole = self.target == "engine"
-        if self.target == "broker":
-            return Strike(_BROKER, self.at or "", self.nth)
-        return Strike(do, self.at or "", self.nth, whole, lasts)
+        do = KILL_BROKER if self.target == "broker" else self.do
+        lasts_s = self.delay_s or self.seconds or 0.0
+        return Strike(do, self.at or "", self.nth, self.target == "engine", lasts_s)
 
 
 class Schedule(Table):
@@ -108,18 +102,12 @@ def beside(job: Job) -> list[Path]:
 def unclaimed(job: Job, strikes: Iterable[Strike]) -> str:
     """Say which death among them the job does not claim to survive, "" for none."""
     survives = job.claims.survives
+    claimed: set[str] = {*survives}
+    if "engine" in survives and not job.outlives_worker:
+        claimed.add("worker")
     for one in strikes:
-        if one.do == _BROKER:
-            needed: tuple[Death, ...] = ("broker",)
-        elif one.do not in ("kill", "pause"):
-            continue
-        elif one.whole:
-            needed = ("engine",)
-        else:
-            needed = ("worker",) if job.outlives_worker else ("worker", "engine")
-        if not {*needed} & {*survives}:
-            what = "broker" if one.do == _BROKER else "engine" if one.whole else "worker"
-            return f"not claimed by survives = {list(survives)}: {what}"
+        if one.do in ("kill", "pause", KILL_BROKER) and one.target not in claimed:
+            return f"not claimed by survives = {list(survives)}: {one.target}"
     return ""
 
 
@@ -130,13 +118,10 @@ def to_toml(strikes: Sequence[Strike], failure: Failure | None = None) -> str:
 
 
 def _row(strike: Strike) -> Fault:
-    target: Literal["worker", "engine", "broker"] | None = "engine" if strike.whole else "worker"
-    if strike.do in OF_CONNECTIONS:
-        target = None
     lasting = strike.do in _LASTING
     return Fault(
-        do="kill" if strike.do == _BROKER else strike.do,
-        target="broker" if strike.do == _BROKER else target,
+        do="kill" if strike.do == KILL_BROKER else strike.do,
+        target=None if strike.target == "connections" else strike.target,
         at=strike.at or None,
         nth=strike.nth,
         delay_s=None if lasting else strike.seconds or None,

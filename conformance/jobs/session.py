@@ -14,10 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
-from rich.text import Text
 
 from tickproof.conformance.engines import interruption, isolation
 from tickproof.conformance.engines.preparation import prepare
@@ -45,10 +44,12 @@ from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.kafka import software
 from tickproof.conformance.report import document, json_report, junit, machine, terminal
 from tickproof.conformance.report.json_report import Interrupted, Report, Selection
+from tickproof.conformance.report.live import SessionProgress
+from tickproof.conformance.report.session_log import SessionLog
 from tickproof.conformance.session import session_reports
 from tickproof.conformance.session.runs_folder import RUNS, runs_folder
 from tickproof.conformance.suites.requirement import Requirement
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 #: Moments of a commit, those first that show most. Before them come those of a database.
@@ -154,9 +155,15 @@ class Session:
     """The runs of one job, in a folder of theirs."""
 
     def __init__(
-        self, job: Job, settings: Settings, runs: Path, say: Callable[[str], None]
+        self,
+        job: Job,
+        settings: Settings,
+        runs: Path,
+        on_event: Callable[[dict[str, Any]], None] = lambda _: None,
     ) -> None:
-        self._job, self._settings, self._runs, self._say = job, settings, runs, say
+        self._job, self._settings, self._runs, self._on_event = job, settings, runs, on_event
+        #: Runs tell of themselves side by side.
+        self._telling = threading.Lock()
         self._stopped = threading.Event()
         #: Folder of a run that was played -> its name.
         self._played_in: dict[Path, str] = {}
@@ -171,24 +178,27 @@ class Session:
 
     def judge(self) -> list[Outcome]:
         """Play all runs and judge them; raises KitStopped, KafkaUnavailable, InvalidFile."""
+        self._tell("tier-started", tier=JB[CALM].tier)
         ground = self.without_faults()
         if isinstance(ground, Outcome):
             return self._saved([ground, *judge.blocked(ground)])
-        for run in ground.calm:
-            self._say(f"{run.name}: {run.seconds:.0f} s, {run.ended}")
+        calm = self._calm_passed(ground)
+        self._tell("decided", outcome=calm.to_json())
         for name, one in ground.baselines.items():
-            self._say(f"[outputs.{name}] is held to: {one.level.value}")
+            self._tell("note", said=f"[outputs.{name}] is held to: {one.level.value}")
         if names := ", ".join(ground.calm[0].shared_names):
-            self._say(f"each run has a broker of its own, because the job has names in it: {names}")
+            said = f"each run has a broker of its own, because the job has names in it: {names}"
+            self._tell("note", said=said)
         made = [*self._plans(ground.calm[0], ground.again), *self._given(ground.again)]
         plans = [plan for plan in made if self._settings.plays(plan.name)]
         plans.sort(key=lambda plan: plan.name not in _LONG)
-        runs = self._played(plans, ground.at_once)
+        self._tell("tier-started", tier=JB[SCHEDULE].tier)
+        runs = self._played(plans, ground)
         found = self._judged(ground, {name: (run, self._runs / name) for name, run in runs.items()})
         if self.interrupted:
             missing = {plan.name for plan in plans} - runs.keys()
             found = [judge.interrupted(one, missing, self.interrupted) for one in found]
-        return self._saved([self._calm_passed(ground), *found])
+        return self._saved([calm, *found])
 
     def replay(
         self, recorded: JobRun, times: int, on_run: Callable[[int, list[Outcome]], None]
@@ -261,14 +271,18 @@ class Session:
         at_once = self._settings.at_once or _room(calm[0].busy)
         return Ground(calm, baselines, again, at_once)
 
-    def _played(self, plans: Sequence[Plan], at_once: int) -> dict[str, Run]:
+    def _played(self, plans: Sequence[Plan], ground: Ground) -> dict[str, Run]:
         """Play runs with faults, and return them by name; after an interrupt those that ended."""
         runs: dict[str, Run] = {}
-        with ThreadPoolExecutor(at_once) as pool:
+        with ThreadPoolExecutor(ground.at_once) as pool:
             waiting = {pool.submit(self._play, plan): plan.name for plan in plans}
             try:
                 for one in as_completed(waiting):
-                    runs[waiting[one]] = one.result()
+                    name = waiting[one]
+                    runs[name] = one.result()
+                    self._tell_outcomes(ground, name, runs[name])
+                    done, of = len(runs), len(plans)
+                    self._tell("scenario-judged", done=done, of=of, done_s=done, of_s=of)
             except BaseException as error:
                 self.stop()
                 pool.shutdown(cancel_futures=True)
@@ -276,6 +290,16 @@ class Session:
                     raise  # a run that the kit could not play
                 self.interrupted = interruption.words()
         return {plan.name: runs[plan.name] for plan in plans if plan.name in runs}
+
+    def _tell(self, event: str, **facts: Any) -> None:
+        with self._telling:
+            self._on_event({"event": event, **facts})
+
+    def _tell_outcomes(self, ground: Ground, name: str, run: Run) -> None:
+        """Tell what one run decides by itself; what all of them decide comes in the end."""
+        folder = self._runs / name
+        for one in judge.alone(self._judged(ground, {name: (run, folder)}), name, folder):
+            self._tell("decided", outcome=one.to_json())
 
     def _findings(
         self, run: Run, baselines: Mapping[str, Baseline]
@@ -304,8 +328,13 @@ class Session:
             poison = self._poison
             records = poisoned(inputs[poison.input], poison.message, poison.at)
             inputs = {**inputs, poison.input: records}
-        made = trial.Trial(self._job, inputs, plan, folder, self.level, self._stopped)
+        tell = partial(self._tell, run=str(folder), scenario=plan.name, app="")
+        made = trial.Trial(self._job, inputs, plan, folder, self.level, self._stopped, tell)
+        tell("run-started", records=sum(map(len, inputs.values())))
         run = made.play()
+        struck = f", {counted(len(run.fired), 'fault')}" if plan.strikes else ""
+        said = f"{run.seconds:.0f} s{struck}, {run.ended}"
+        tell("run-ended", ended=run.ended.partition(" of ")[0], said=said)
         facts = {
             "job": str(self._job.path),
             "job_name": self._job.name,
@@ -316,8 +345,6 @@ class Session:
         }
         job_run.write(folder, facts | run.to_json(), run.rows)
         self._played_in[folder] = run.name
-        if plan.strikes:
-            self._say(f"{plan.name}: {run.seconds:.0f} s, {len(run.fired)} faults, {run.ended}")
         return run
 
     def moments(self, calm: Run) -> list[str]:
@@ -594,16 +621,20 @@ def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False
     folder = settings.out / job.name
     folder.mkdir(parents=True, exist_ok=True)
 
-    def say(text: str) -> None:
-        if verbose:
-            console.print(Text(text, style="dim"), soft_wrap=True)
-
     if not settings.schedules:
         settings = replace(settings, regressions=schedules.beside(job))
-    with runs_folder(folder / RUNS, settings.seed) as runs:
-        session = Session(job, settings, runs, say)
-        outcomes = judge.decisive(session.judge(), settings.selected)
+    view = SessionProgress(console, verbose=verbose)
+    facts = {"engine": job.name, "profile": settings.profile, "seed": str(settings.seed)}
+    with runs_folder(folder / RUNS, settings.seed) as runs, SessionLog(folder, facts, view) as log:
+        session = Session(job, settings, runs, log)
+        with view:
+            found = session.judge()
+        outcomes = judge.decisive(found, settings.selected)
+        for one in outcomes:
+            log({"event": "decided", "outcome": one.to_json()})
         report = _report(job, settings, session, outcomes, started, folder, runs)
+        if report.interrupted is None:
+            log.came_out(str(report.verdict))
     with interruption.deferred():
         report.write(folder)
         junit.write(report, folder)

@@ -170,7 +170,9 @@ class Trial:
         folder: Path,
         level: Level,
         stopped: threading.Event,
+        tell: Callable[..., None] = lambda _event, **_facts: None,
     ) -> None:
+        self._tell = tell
         self._job, self._inputs, self._plan, self._folder = job, inputs, plan, folder
         self._level = level
         #: Set when the session has ended before its time.
@@ -352,6 +354,7 @@ class Trial:
                 asked_at = now
                 self._ask_offsets()
                 self._move(now)
+                self._tell("progress", **self._counts())
                 self._let_more_in()
                 self._note_exits()
             if self._clock.overdue(began, limit_s, "a run is not over", moves=False):
@@ -490,6 +493,17 @@ class Trial:
         share = (strikes - len(self._pending) + begun + self._more) / (strikes + 1)
         most = min(1.0, share) if self._pending else 1.0
         return min(int(since * rate), int(self._total * most))
+
+    def _counts(self) -> dict[str, int]:
+        """Return how far the run is, as a live view shows it."""
+        traffic = self._proxy.traffic
+        return {
+            "records": self._total,
+            "published": self._sent,
+            "served": min(traffic.fetched, self._total),
+            "outputs": traffic.taken,
+            "released": self._released,
+        }
 
     def _let_more_in(self) -> None:
         """Allow more input, once for each time that the job stands still as a strike is to come.
@@ -882,6 +896,7 @@ class Trial:
     def _note(self, strike: Strike, what: str, fetched: int, under_way: str) -> None:
         fired = Fired(strike.do, strike.at, time.monotonic() - self._t0, what, fetched, under_way)
         self.run.fired.append(fired)
+        self._tell("fault", do=strike.do, target=strike.target, **self._counts())
         if not fired.counts and self._tries < MOST_TRIES:
             self._tries += 1
             with self._lock:

@@ -147,11 +147,13 @@ class SessionProgress(LiveView):
             self._progress.update(self._task, completed=row["done_s"], total=row["of_s"], said=said)
         elif kind == "decided":
             self._decided(row)
+        elif self._verbose and kind == "note":
+            self.keep(Text(f"  {shown(str(row['said']), 500)}", style="dim"))
         elif run and self._verbose and kind == "fault":
             self.keep(Text(f"  {run.name}: ").append(run.newest_fault, style="bold red"))
         elif run and self._verbose and kind == "run-ended":
             # What was served last is not known here: progress comes in steps.
-            ended = shown(str(event.get("ended", "")), 60)
+            ended = shown(str(event.get("said") or event.get("ended", "")), 60)
             self.line(Text(f"  {run.name}: {run.records:,} records, {ended}"))
 
     def _decided(self, row: Event) -> None:

@@ -65,7 +65,7 @@ def main(words: list[str]) -> int:
                     folder, changed = Path(made), ALONE.get(twin)
                     job = copy(name, folder, twin=twin, oracle=oracle, replaced=changed)
                     for only in _played(named):
-                        found = judged(job, folder, seed, lambda _: None, only)
+                        found = judged(job, folder, seed, only=only)
                         if named and found[named].verdict is Verdict.FAIL:
                             break
                 bad = "; ".join(wrong(found, named))

@@ -105,12 +105,13 @@ def test_a_name_that_is_in_the_code_gives_each_run_its_own_broker(tmp_path: Path
     fixed = app.read_text().replace("f\"{GROUP}-{os.environ['INSTANCE']}\"", '"totals"')
     assert '"transactional.id": "totals"' in fixed
     app.write_text(fixed)
-    told: list[str] = []
-    found = judged(job, tmp_path, say=told.append)
+    told: list[dict[str, str]] = []
+    found = judged(job, tmp_path, on_event=told.append)
     assert {one.verdict for one in found.values()} == {Verdict.PASS, Verdict.NOT_CLAIMED}, said(
         found
     )
-    assert any(text.endswith("names in it: transactional id totals") for text in told)
+    notes = [one["said"] for one in told if one["event"] == "note"]
+    assert any(text.endswith("names in it: transactional id totals") for text in notes)
     assert found["JB-CALM"].evidence["calm"]["names"] == ["transactional id totals"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tickproof.conformance.jobs.requirements import JB, SCHEDULE
 from tickproof.conformance.jobs.session import Session, Settings
 from tickproof.conformance.jobs.trial import Run
 from tickproof.conformance.report.json_report import Report
+from tickproof.conformance.report.session_state import SessionState
 from tickproof.conformance.verdicts import Reason, Verdict
 
 KILL = '[[fault]]\ndo = "kill"\ntarget = "worker"\nat = "commit-received"\nnth = 5\n'
@@ -110,6 +112,7 @@ def test_a_death_that_is_not_claimed_is_not_asked_for(
 def test_the_only_worker_is_the_engine(tmp_path: Path) -> None:
     job = copy("totals-sql", tmp_path).claiming(survives=["engine"])
     assert not schedules.unclaimed(job, [Strike("kill")])
+    assert schedules.unclaimed(job.claiming(survives=["broker"]), [Strike("kill")])
 
 
 CLAIMS = Claims("exactly-once", "exactly-once", ordered=False, knows=True, counts="n")
@@ -169,7 +172,7 @@ def test_a_session_has_the_runs_of_claimed_schedules(tmp_path: Path) -> None:
     paths = [tmp_path / "a.toml", tmp_path / "b.toml"]
     for path, text in zip(paths, (MILD, broker), strict=True):
         path.write_text(text, "utf-8")
-    made = Session(job, Settings(tmp_path, 1, schedules=paths), tmp_path, print)
+    made = Session(job, Settings(tmp_path, 1, schedules=paths), tmp_path)
     given = {name: strikes for name, strikes in made._given(lambda name, strikes: (name, strikes))}
     assert given == {"schedule-a": [Strike("slow", seconds=1.0)]}
 
@@ -186,6 +189,16 @@ def test_a_regression_that_fails_again_is_found_and_told(
     out = tmp_path / "out"
     status, printed = tickproof("run", job.path, "--only", SCHEDULE, "--seed", 3, "--out", out)
     assert status == 1, printed
+    rows = [json.loads(line) for line in (out / job.name / "live.jsonl").read_text().splitlines()]
+    assert rows[0]["engine"] == job.name
+    assert rows[-1] == {"t": rows[-1]["t"], "event": "session-ended", "verdict": "fail"}
+    state = SessionState()
+    for row in rows:
+        state.take(row)
+    assert state.faults == {("kill", "worker"): 1, ("slow", "connections"): 1}
+    assert state.runs_ended == {"committed offsets": 3}
+    assert state.totals["published"] == state.totals["served"] == 3 * 6_000
+    assert state.worst is Verdict.FAIL
     report = Report.read(out / job.name / Report.FILE_NAME)
     found = {one.id: one for one in report.requirements}
     assert found.keys() == {"JB-CALM", SCHEDULE}

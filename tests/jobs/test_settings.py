@@ -57,7 +57,7 @@ def test_who_is_killed(tmp_path: Path, survives: list[str], one_command: bool) -
     roles = '\n[job.roles]\nworker = "app"\n'
     changed = {', INSTANCE = "{worker}" }': " }" + roles} if one_command else {}
     job = copy("totals-kafka", tmp_path, replaced=changed).claiming(survives=survives)
-    session = Session(job, Settings(tmp_path, 1, level=Level.NONE), tmp_path, lambda _: None)
+    session = Session(job, Settings(tmp_path, 1, level=Level.NONE), tmp_path)
     calm = Run("calm")
     calm.moments.update({"commit-received": 9, "fetched": 9})
     runs = {plan.name: plan.strikes for plan in session._plans(calm, partial(Plan))}

@@ -33,7 +33,7 @@ def run_that(**facts: Any) -> Run:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
-    return Session(copy("totals-sql", tmp_path), Settings(tmp_path, 1), tmp_path, print)
+    return Session(copy("totals-sql", tmp_path), Settings(tmp_path, 1), tmp_path)
 
 
 def judged(session: Session, run: Run) -> dict[str, Outcome]:

@@ -6,6 +6,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tickproof.conformance.jobs import declaration, session
 from tickproof.conformance.resources import fixtures
@@ -51,12 +52,12 @@ def judged(
     job: declaration.Job,
     folder: Path,
     seed: int = 1,
-    say: Callable[[str], None] = print,
+    on_event: Callable[[dict[str, Any]], None] = lambda _: None,
     only: Sequence[str] = (),
 ) -> dict[str, Outcome]:
     """Return the outcome of each requirement; ``only``: play the runs that these need."""
     runs = folder / "-".join(("runs", *only))
     runs.mkdir()
     settings = session.Settings(folder, seed, only=only)
-    made = session.Session(job, settings, runs, say)
+    made = session.Session(job, settings, runs, on_event)
     return {one.requirement: one for one in made.judge()}
