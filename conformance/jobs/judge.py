@@ -112,7 +112,6 @@ def outcomes(
     job: Job,
     baselines: Mapping[str, Baseline],
     runs: Mapping[str, Judged],
-    reproduce: str,
     schedules: Mapping[str, str] | None = None,
 ) -> list[Outcome]:
     """Return one outcome for each requirement but JB-CALM, and of JB-SCHEDULE for each schedule.
@@ -122,22 +121,22 @@ def outcomes(
     made = []
     faulty = {name: one for name, one in runs.items() if name != POISON}
     for id_, kind in BY_KIND.items():
-        made.append(_of_kind(id_, kind, baselines, faulty, reproduce))
+        made.append(_of_kind(id_, kind, baselines, faulty))
     for id_, name in BY_RUN.items():
-        made.append(_of_run(id_, name, job, baselines, runs.get(name), reproduce))
+        made.append(_of_run(id_, name, job, baselines, runs.get(name)))
     given = schedules or {}
     found = {name: one for name, one in runs.items() if name not in BY_RUN.values()}
     for name in dict.fromkeys((*given, *found)) or {"": ""}:
         if judged := found.get(name):
-            of_run = _of_run(SCHEDULE, name, job, baselines, judged, reproduce)
+            of_run = _of_run(SCHEDULE, name, job, baselines, judged)
             made.append(_of_schedule(of_run, judged))
         else:
             why = given.get(name) or "there is no schedule"
             made.append(Outcome(SCHEDULE, Verdict.NOT_CLAIMED, scenario=name, actual=why))
-    return [*made, _recovery(job, faulty, reproduce)]
+    return [*made, _recovery(job, faulty)]
 
 
-def _recovery(job: Job, runs: Mapping[str, Judged], reproduce: str) -> Outcome:
+def _recovery(job: Job, runs: Mapping[str, Judged]) -> Outcome:
     """Hold the longest recovery to the claim."""
     limit_s = job.claims.recovery_s
     if limit_s is None:
@@ -164,7 +163,6 @@ def _recovery(job: Job, runs: Mapping[str, Judged], reproduce: str) -> Outcome:
         stimulus="; ".join(map(str, slowest.run.fired)),
         expected=f"a job that goes on within {limit_s:g} s of its death",
         actual=f"it went on after {longest_s:.1f} s",
-        reproduce=reproduce,
     )
 
 
@@ -227,18 +225,14 @@ def blocked(why: Outcome) -> list[Outcome]:
 
 
 def _of_kind(
-    id_: str,
-    kind: Kind,
-    baselines: Mapping[str, Baseline],
-    runs: Mapping[str, Judged],
-    reproduce: str,
+    id_: str, kind: Kind, baselines: Mapping[str, Baseline], runs: Mapping[str, Judged]
 ) -> Outcome:
     if why := unjudged(kind, baselines):
         return Outcome(id_, Verdict.NOT_CLAIMED, actual=why)
     for name, judged in runs.items():
         found = [(output, one) for output, one in judged.findings if one.kind is kind]
         if found:
-            return _failed(id_, name, judged, found, baselines, reproduce)
+            return _failed(id_, name, judged, found, baselines)
     struck = {name: one for name, one in runs.items() if _evidence(one.run)}
     if not struck:
         return _open(id_, "faults", Reason.NOTHING_IN_FLIGHT, "no fault met work under way", runs)
@@ -259,12 +253,7 @@ def _of_kind(
 
 
 def _of_run(
-    id_: str,
-    name: str,
-    job: Job,
-    baselines: Mapping[str, Baseline],
-    judged: Judged | None,
-    reproduce: str,
+    id_: str, name: str, job: Job, baselines: Mapping[str, Baseline], judged: Judged | None
 ) -> Outcome:
     if judged is None:
         return Outcome(id_, Verdict.NOT_CLAIMED, scenario=name, actual=not_played(id_, job))
@@ -275,7 +264,7 @@ def _of_run(
         if not unjudged(one.kind, {output: baselines[output]})
     ]
     if claimed and not (run.failure and run.poison):  # then that it ends says why
-        return _failed(id_, name, judged, claimed, baselines, reproduce)
+        return _failed(id_, name, judged, claimed, baselines)
     if run.failure or run.stalled:
         still = f"the job made no progress with input left to read, until {run.ended}"
         return Outcome(
@@ -287,7 +276,6 @@ def _of_run(
             expected="a job that goes on after a fault",
             actual=run.failure or still,
             run=str(judged.folder),
-            reproduce=reproduce,
             seconds=run.seconds,
         )
     if run.unfinished:
@@ -368,7 +356,6 @@ def _failed(
     judged: Judged,
     found: Sequence[tuple[str, Finding]],
     baselines: Mapping[str, Baseline],
-    reproduce: str,
 ) -> Outcome:
     output, first = found[0]
     reason, words = _WORDS[first.kind]
@@ -407,7 +394,6 @@ def _failed(
             "ended": judged.run.ended,
         },
         run=str(judged.folder),
-        reproduce=reproduce,
         seconds=judged.run.seconds,
         story=story,
     )

@@ -46,6 +46,7 @@ from tickproof.conformance.report import document, json_report, junit, machine, 
 from tickproof.conformance.report.json_report import Interrupted, Report, Selection
 from tickproof.conformance.report.live import SessionProgress
 from tickproof.conformance.report.session_log import SessionLog
+from tickproof.conformance.report.style import JOB_TIER_NAMES
 from tickproof.conformance.session import session_reports
 from tickproof.conformance.session.runs_folder import RUNS, runs_folder
 from tickproof.conformance.suites.requirement import Requirement
@@ -173,8 +174,8 @@ class Session:
         self._due = self._of_oracle()
         self._schedules = schedules.load_all(settings.schedules or settings.regressions)
         self.level = settings.level or isolation.best(JobSpec(job, {}))
-        #: The command that plays it again.
-        self.reproduce = f"tickproof run {shlex.quote(str(job.path))} {settings}"
+        #: The command that plays a failure again, "": the session's own, with less to play.
+        self.reproduce = ""
 
     def judge(self) -> list[Outcome]:
         """Play all runs and judge them; raises KitStopped, KafkaUnavailable, InvalidFile."""
@@ -238,7 +239,22 @@ class Session:
             for name, (run, folder) in runs.items()
         }
         given = {name: schedules.unclaimed(self._job, one) for name, one in self._schedules.items()}
-        return judge.outcomes(self._job, ground.baselines, judged, self.reproduce, given)
+        outcomes = judge.outcomes(self._job, ground.baselines, judged, given)
+        by_run = {name: id_ for id_, name in judge.BY_RUN.items()}
+        for at, one in enumerate(outcomes):
+            if one.verdict is Verdict.FAIL:
+                decided = one.requirement
+                if decided in judge.BY_KIND:
+                    decided = by_run.get(one.scenario, SCHEDULE)
+                outcomes[at] = replace(one, reproduce=self._again(decided))
+        return outcomes
+
+    def _again(self, requirement: str) -> str:
+        """Return the command that plays what decides a requirement again."""
+        asked = self._settings
+        if not asked.schedules:
+            asked = replace(asked, only=[requirement], require=())
+        return self.reproduce or f"tickproof run {shlex.quote(str(self._job.path))} {asked}"
 
     def _saved(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Write into the folder of each run what it decides by itself."""
@@ -577,7 +593,7 @@ class Session:
             expected="the output that is due, without any fault",
             actual=why,
             run=str(self._runs / run.name),
-            reproduce=self.reproduce,
+            reproduce=self._again(CALM),
         )
 
     def _calm_passed(self, ground: Ground) -> Outcome:
@@ -623,7 +639,7 @@ def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False
 
     if not settings.schedules:
         settings = replace(settings, regressions=schedules.beside(job))
-    view = SessionProgress(console, verbose=verbose)
+    view = SessionProgress(console, verbose=verbose, tiers=JOB_TIER_NAMES)
     facts = {"engine": job.name, "profile": settings.profile, "seed": str(settings.seed)}
     with runs_folder(folder / RUNS, settings.seed) as runs, SessionLog(folder, facts, view) as log:
         session = Session(job, settings, runs, log)

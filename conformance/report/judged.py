@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, SEVERITY, Verdict
 
@@ -21,6 +21,13 @@ class _Result(Protocol):
     def reason(self) -> str: ...
     @property
     def actual(self) -> str: ...
+    @property
+    def expected(self) -> str: ...
+    @property
+    def run(self) -> str: ...
+
+
+Told = TypeVar("Told", bound=_Result)
 
 
 def why(result: _Result) -> str:
@@ -46,6 +53,18 @@ def groups(results: Iterable[_Result]) -> list[tuple[Verdict, str, list[str]]]:
         for (verdict, reason), same in groupby(rest, key=lambda one: (one.verdict, why(one)))
     ]
     return sorted(found, key=lambda row: (-SEVERITY.index(row[0]), -len(row[2])))
+
+
+def told_once(results: Iterable[Told]) -> list[tuple[Told, list[Told]]]:
+    """Return results, each with those that say the same of the same run, which it stands for.
+
+    Of such the last is told: what is asked of all runs comes before what is asked of one.
+    """
+    found: dict[tuple[object, ...], list[Told]] = {}
+    for one in results:
+        shows = (one.verdict, one.reason, one.expected, one.actual, one.run)
+        found.setdefault(shows if one.run else (one.id,), []).append(one)
+    return [(last, before) for *before, last in found.values()]
 
 
 def counts(results: Iterable[_Result]) -> Counter[Verdict]:

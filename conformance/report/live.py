@@ -110,9 +110,11 @@ class SessionProgress(LiveView):
     too, and each run where nothing is drawn. Events that it does not know are passed over.
     """
 
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+    def __init__(
+        self, console: Console, *, verbose: bool = False, tiers: Mapping[int, str] = TIER_NAMES
+    ) -> None:
         super().__init__(console, self.render, per_second=8)
-        self._verbose = verbose
+        self._verbose, self._tiers = verbose, tiers
         self._state = SessionState()
         #: What was printed: a requirement of several runs is told of once.
         self._told: set[tuple[str, Verdict]] = set()
@@ -139,7 +141,7 @@ class SessionProgress(LiveView):
         run = self._state.take(row)
         kind = row.get("event")
         if kind == "tier-started":
-            self.line(_tier(int(event["tier"])))
+            self.line(self._tier(int(event["tier"])))
             if event["tier"] == LATENCY_TIER:
                 self.slow_down(QUIET_PER_S)
         elif kind == "scenario-judged":
@@ -169,7 +171,7 @@ class SessionProgress(LiveView):
     def render(self) -> RenderableType:
         """Return the view of this moment: counts, the runs under way, the newest fault."""
         state = self._state
-        head = Text() if state.tier is None else _tier(state.tier).append("  ")
+        head = Text() if state.tier is None else self._tier(state.tier).append("  ")
         head.append_text(counts_line(state.counts, self.console))
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True, max_width=_NAME_LIMIT, overflow="ellipsis")
@@ -195,6 +197,5 @@ class SessionProgress(LiveView):
             parts.append(Text(newest, style="red", no_wrap=True, overflow="ellipsis"))
         return Group(*parts)
 
-
-def _tier(tier: int) -> Text:
-    return Text(f"T{tier} {TIER_NAMES.get(tier, '')}".rstrip(), style="bold")
+    def _tier(self, tier: int) -> Text:
+        return Text(f"T{tier} {self._tiers.get(tier, '')}".rstrip(), style="bold")

@@ -44,9 +44,9 @@ def summary(report: Report) -> str:
         )
     ]
     lines += ["", *table(("tier", "verdicts", "seconds of runs"), rows)]
-    bad = page.first(report.requirements)
-    for result in bad[:_WHOLE]:
-        lines += ["", *_failure(result)]
+    bad = judged.told_once(page.first(report.requirements))
+    for result, alike in bad[:_WHOLE]:
+        lines += ["", *_failure(result, alike)]
     if len(bad) > _WHOLE:
         lines += ["", f"And {len(bad) - _WHOLE} more: report.json has all of them."]
     if report.not_judged:
@@ -79,7 +79,7 @@ def workflow_commands(report: Report) -> list[str]:
     return found
 
 
-def _failure(result: Result) -> list[str]:
+def _failure(result: Result, alike: list[Result]) -> list[str]:
     lines = [
         f"### {mark(result.verdict)} {escaped(result.id, 60)}: {escaped(result.title, 200)}",
         "",
@@ -93,6 +93,7 @@ def _failure(result: Result) -> list[str]:
         ("expected", result.expected),
         ("actual", result.actual),
         ("replays", replays(result)),
+        *(("also", f"{other.id}: {other.title}") for other in alike),
     ):
         lines += [f"- {label}: {escaped(text, _TEXT)}"] if text else []
     if result.reproduce:

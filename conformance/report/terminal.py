@@ -77,9 +77,10 @@ def not_held(console: Console, results: Sequence[Result], folder: Path | None) -
     bad = [result for verdict in _BAD for result in results if result.verdict is verdict]
     printed: set[str] = set()  # standard error and pictures, printed once each
     blocked = _blocked(results)
-    for result in bad[:_WHOLE]:
-        _counterexample(console, result, folder, printed, blocked.get(result.id, []))
-    _rest(console, bad[_WHOLE:], blocked)
+    told = judged.told_once(bad)
+    for result, alike in told[:_WHOLE]:
+        _counterexample(console, result, folder, printed, (blocked.get(result.id, []), alike))
+    _rest(console, [result for result, _ in told[_WHOLE:]], blocked)
     _not_decided(console, results)
     rejects_by_symbol.show(console, results)
 
@@ -213,12 +214,17 @@ def _rest(
 
 
 def _counterexample(
-    console: Console, result: Result, folder: Path | None, printed: set[str], blocked: Sequence[str]
+    console: Console,
+    result: Result,
+    folder: Path | None,
+    printed: set[str],
+    stands_for: tuple[Sequence[str], Sequence[Result]] = ((), ()),
 ) -> None:
     """Print one result whole; standard error and picture only where not yet ``printed``.
 
-    blocked: what it left nothing to judge for.
+    stands_for: what it left nothing to judge for, and what says the same of the same run.
     """
+    blocked, alike = stands_for
     title = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}")
     title.append(f"  {shown(result.title, 100)}", style="bold")
     console.print()
@@ -238,6 +244,8 @@ def _counterexample(
     _story(console, result, printed)
     causes = advice(result)
     field(console, "likely", causes)
+    for other in alike:
+        field(console, "also", f"{other.id}: {other.title}")
     if blocked:
         field(console, "blocks", f"{len(blocked)}: {', '.join(blocked)}")
     _stderr(console, result, printed)

@@ -95,7 +95,7 @@ def test_the_longest_recovery_is_held_to_the_claim(
     quick = Run("restart", rows, [replace(KILL, do="restart")], recoveries_s=seen[:1])
     slow = Run("commit", rows, [KILL], recoveries_s=seen[1:])
     runs = {run.name: Judged(run, Path(run.name), []) for run in (quick, slow)}
-    found = {one.requirement: one for one in judge.outcomes(job, BASELINE, runs, "again")}
+    found = {one.requirement: one for one in judge.outcomes(job, BASELINE, runs)}
     one: Outcome = found["JB-RECOVERY"]
     assert one.verdict is verdict, one
     if verdict is Verdict.FAIL:

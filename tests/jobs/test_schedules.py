@@ -135,7 +135,7 @@ def test_each_fault_has_to_meet_something(
 ) -> None:
     run = Run("schedule-two", {"totals": [("a", {"n": 3})]}, fired, missed, asked=2)
     runs = {run.name: Judged(run, Path("two"), [])}
-    made = judge.outcomes(copy("totals-sql", tmp_path), BASELINE, runs, "again", {run.name: ""})
+    made = judge.outcomes(copy("totals-sql", tmp_path), BASELINE, runs, {run.name: ""})
     (found,) = (one for one in made if one.requirement == SCHEDULE)
     assert (found.verdict, found.reason) == (verdict, reason)
 
@@ -145,13 +145,13 @@ def test_the_worst_of_several_schedules_decides(tmp_path: Path) -> None:
     right = Run("schedule-b", {}, [MET], asked=1)
     runs = {right.name: Judged(right, Path("b"), [])}
     given = {"schedule-a": "not claimed", right.name: "", "schedule-c": ""}
-    made = judge.outcomes(job, BASELINE, runs, "again", given)
+    made = judge.outcomes(job, BASELINE, runs, given)
     (found,) = judge.decisive(made, [SCHEDULE])
     assert (found.verdict, found.scenario) == (Verdict.PASS, right.name)
     cut_short = [judge.interrupted(one, {"schedule-c"}, "Ctrl-C") for one in made]
     (found,) = judge.decisive(cut_short, [SCHEDULE])
     assert (found.verdict, found.scenario) == (Verdict.UNKNOWN, "schedule-c")
-    (none,) = judge.decisive(judge.outcomes(job, BASELINE, {}, "again"), [SCHEDULE])
+    (none,) = judge.decisive(judge.outcomes(job, BASELINE, {}), [SCHEDULE])
     assert none.verdict is Verdict.NOT_CLAIMED
 
 

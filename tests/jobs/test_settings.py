@@ -9,10 +9,18 @@ import pytest
 
 from tests.jobs.twins import copy
 from tickproof.conformance.engines.isolation import Level
+from tickproof.conformance.history.job_run import Fired
 from tickproof.conformance.jobs import session
+from tickproof.conformance.jobs.comparison import Claims, Finding, Kind
+from tickproof.conformance.jobs.comparison import Level as Compared
+from tickproof.conformance.jobs.judge import Baseline
 from tickproof.conformance.jobs.requirements import JB, SCHEDULE
-from tickproof.conformance.jobs.session import Session, Settings
+from tickproof.conformance.jobs.session import Ground, Session, Settings
 from tickproof.conformance.jobs.trial import Plan, Run
+from tickproof.conformance.report import judged
+from tickproof.conformance.verdicts import Verdict
+
+CLAIMS = Claims("exactly-once", "exactly-once", ordered=False, knows=True, counts="")
 
 
 @pytest.mark.parametrize(
@@ -70,3 +78,23 @@ def test_who_is_killed(tmp_path: Path, survives: list[str], one_command: bool) -
         assert whole["rebalance"] == {False}
         at = "fetched" if one_command else "commit-received"
         assert {one.at for one in runs["pause"]} == {at}
+
+
+def test_a_failure_is_played_again_alone(tmp_path: Path) -> None:
+    job = copy("totals-sql", tmp_path)
+    made = Session(job, Settings(tmp_path, 7, at_once=1, require=["JB-CUT"]), tmp_path)
+    command = f"tickproof run {job.path} --seed 7 -n 1 --only"
+    wrong = Finding(Kind.LOST, "a", '{"n": 3}', "")
+    base = Baseline(Compared.MULTISET, {"a": ['{"n": 3}']}, CLAIMS)
+    kill = Fired("kill", "committed", 1.0, "worker 0", 7, "an open transaction")
+    run = Run("cut", {"totals": []}, [kill])
+    ground = Ground([Run("calm")], {"totals": base}, partial(Plan), 1)
+    found = made._judged(ground, {"cut": (run, tmp_path / "cut")})
+    again = {one.requirement: one.reproduce for one in found if one.verdict is Verdict.FAIL}
+    assert again == {"JB-LOST": f"{command} JB-CUT", "JB-CUT": f"{command} JB-CUT"}
+    assert made._refused("nothing", run).reproduce == f"{command} JB-CALM"
+    ((told, alike),) = judged.told_once([one for one in found if one.verdict is Verdict.FAIL])
+    assert (told.requirement, [one.requirement for one in alike]) == ("JB-CUT", ["JB-LOST"])
+    assert wrong in [one for _, one in made._findings(run, ground.baselines)]
+    made.reproduce = "tickproof replay RUN"
+    assert made._again("JB-CUT") == "tickproof replay RUN"

@@ -38,7 +38,7 @@ def session(tmp_path: Path) -> Session:
 
 def judged(session: Session, run: Run) -> dict[str, Outcome]:
     runs = {"commit": Judged(run, Path("commit"), session._findings(run, BASELINE))}
-    found = judge.outcomes(session._job, BASELINE, runs, "again")
+    found = judge.outcomes(session._job, BASELINE, runs)
     return {one.requirement: one for one in found}
 
 
@@ -76,7 +76,7 @@ def test_kills_that_meet_no_commit_say_nothing_of_commits(
     job = copy("totals-kafka", tmp_path)
     run = Run("commit", {}, [replace(KILL, at=at)], ended="committed offsets")
     runs = {"commit": Judged(run, Path("commit"), [])}
-    found = {one.requirement: one for one in judge.outcomes(job, BASELINE, runs, "again")}
+    found = {one.requirement: one for one in judge.outcomes(job, BASELINE, runs)}
     assert found["JB-COMMIT"].verdict is verdict
 
 
@@ -105,7 +105,7 @@ def test_what_a_set_of_identities_cannot_show_is_unknown(tmp_path: Path) -> None
         base = replace(
             BASELINE["totals"], level=Level.IDENTITIES, records=records, varies="cents: 1 and 2"
         )
-        found = {one.requirement: one for one in judge.outcomes(job, {"totals": base}, runs, "")}
+        found = {one.requirement: one for one in judge.outcomes(job, {"totals": base}, runs)}
         assert found["JB-LOST"].verdict is verdict, records
         assert "cents: 1 and 2" in found["JB-VALUES"].actual
 
@@ -116,7 +116,7 @@ def test_a_job_that_ends_at_a_poisoned_record_fails_by_that(tmp_path: Path) -> N
     run = Run(judge.POISON, {}, [], poison="record 3", failure="the job ends by itself")
     lost = Finding("a", Kind.LOST, "x", "")
     runs = {judge.POISON: Judged(run, Path("poison"), [("totals", lost)])}
-    found = {one.requirement: one for one in judge.outcomes(job, BASELINE, runs, "")}
+    found = {one.requirement: one for one in judge.outcomes(job, BASELINE, runs)}
     assert found["JB-POISON"].actual == "the job ends by itself"
 
 
