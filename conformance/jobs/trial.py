@@ -200,6 +200,8 @@ class Trial:
         self._fed_from = 0.0
         #: Input of so many strikes was allowed besides, the last time as it had not moved since.
         self._more = self._stood_at = 0.0
+        #: Whether there was output, as far as anybody asked.
+        self._gave = False
         #: Offsets that the job has committed: their sum, and whether they are all.
         self._released, self._committed = 0, False
         self._struck_at = self._listed_at = 0.0
@@ -591,14 +593,21 @@ class Trial:
         limit_s = max(3 * max(plan.silence_s, self.run.silence_s), _SHORTEST_SILENCE_S)
         if not plan.silence_s:
             limit_s = max(limit_s, _FIRST_SILENCE_S)
-        if not self._fed_from or self._moved_at <= self._fed_from:
-            # It has not begun to read; or a first output, which may take as long as a start.
-            limit_s = max(limit_s, self._job.table.startup_timeout_s)
         if plan.tells:
             limit_s = max(limit_s, _WITHOUT_END_S)
         if self._struck_at and (plan.tells or self._moved_at == self._struck_at):
             limit_s += self._recovery_s  # clients may wait as long as they were told to
+        startup_s = self._job.table.startup_timeout_s
+        if limit_s < startup_s and self._quiet_s > limit_s and not self._has_output():
+            # It has not begun to read; or a first output, which may take as long as a start.
+            return startup_s
         return limit_s
+
+    def _has_output(self) -> bool:
+        if not self._gave:
+            with contextlib.suppress(BadOutput):
+                self._gave = any(sink.rows() for sink in self._sinks.values())
+        return self._gave
 
     @property
     def _recovery_s(self) -> float:

@@ -39,7 +39,7 @@ _TYPES = {
 _IN_SPARK = {
     pa.int8(): T.ByteType(), pa.int16(): T.ShortType(), pa.int32(): T.IntegerType(),
     pa.int64(): T.LongType(), pa.float32(): T.FloatType(), pa.float64(): T.DoubleType(),
-    pa.binary(): T.BinaryType(),
+    pa.binary(): T.BinaryType(), pa.string(): T.StringType(),
 }  # fmt: skip
 
 

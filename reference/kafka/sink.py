@@ -9,34 +9,25 @@ reader of committed messages:
   first call ends what was left open;
 - committed, but Spark does not know: the batch runs again, finds its number, and writes nothing;
 - a task that was taken for dead and goes on: its producer is fenced, or it finds the number.
-
-It holds because a batch is a function of its range of offsets and the state before it, as
-`connectors.sink` says, and because all rows of a writer are in one task.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, partial
 
-import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
+
+from tickproof.reference.sinks import writers
 
 #: How long a broker, or a transaction of another life, may keep a task waiting.
 PERSIST_S, AGAIN_S = 60.0, 0.1
 #: One call; and how long a broker keeps a transaction open that nobody ends.
 CALL_S, OPEN_MS = 10.0, 10_000
-#: In the local properties of each job that a query starts.
-QUERY = "sql.streaming.queryId"
-SENT = pa.schema([("messages", pa.int64())])
-
 Message = tuple[bytes | None, bytes]
 
 
@@ -45,47 +36,17 @@ def write(
 ) -> StreamingQuery:
     """Start the query that sends the rows of a frame to a topic, each exactly once.
 
-    frame: columns writer, key, value, and then those that its order is by. Which rows a writer
-    has may depend on the batch alone, and they are all in one task. name: begins the
-    transactional ids. settings: of the clients, of librdkafka; ``bootstrap.servers`` among them.
+    frame: as `writers.start` has it, with columns key and value. name: begins the transactional
+    ids. settings: of the clients, of librdkafka; ``bootstrap.servers`` among them.
     """
-
-    def deliver(batch: DataFrame, batch_id: int) -> None:
-        def send(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            context = TaskContext.get()
-            query = context.getLocalProperty(QUERY) if context else None
-            if query is None:
-                raise RuntimeError(f"expected the local property {QUERY}, as Spark sets it")
-            count = 0
-            for writer, messages in by_writer(rows):
-                ids = f"{name}-{query}-{writer}", topic, tuple(sorted(settings.items()))
-                persistently(ids, batch_id, messages)
-                count += len(messages)
-            yield pa.record_batch([[count]], schema=SENT)
-
-        batch.mapInArrow(send, "messages long").collect()
-
-    writer = frame.writeStream.foreachBatch(deliver)
-    return writer.option("checkpointLocation", checkpoint).start()
-
-
-def by_writer(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[Message]]]:
-    """Yield the messages of each writer, in the order of the columns behind the value."""
-    batches = list(rows)
-    if not batches:
-        return
-    table = pa.Table.from_batches(batches)
-    names = table.schema.names
-    table = table.sort_by([(one, "ascending") for one in ("writer", *names[3:])])
-    columns = (table[name].to_pylist() for name in names[:3])
-    for writer, mine in groupby(zip(*columns, strict=True), itemgetter(0)):
-        yield writer, [(key, value) for _, key, value in mine]
+    ids = topic, tuple(sorted(settings.items()))
+    return writers.start(frame, name, checkpoint, partial(persistently, *ids))
 
 
 class Writer:
     """A transactional producer, and the last batch that is known to be delivered."""
 
-    def __init__(self, name: str, topic: str, settings: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, topic: str, settings: Iterable[tuple[str, str]], name: str) -> None:
         known = dict(settings)
         own = {"transactional.id": name, "transaction.timeout.ms": OPEN_MS, "linger.ms": 5}
         self._topic, self._producer = topic, Producer(known | own)
@@ -128,17 +89,23 @@ class Writer:
 
 
 @lru_cache(maxsize=64)
-def writer_of(name: str, topic: str, settings: tuple[tuple[str, str], ...]) -> Writer:
+def writer_of(topic: str, settings: tuple[tuple[str, str], ...], name: str) -> Writer:
     """Return this process's writer of a name, made once: Spark uses its Python workers again."""
-    return Writer(name, topic, settings)
+    return Writer(topic, settings, name)
 
 
-def persistently(ids: tuple, batch_id: int, messages: list[Message]) -> None:
+def persistently(
+    topic: str,
+    settings: tuple[tuple[str, str], ...],
+    name: str,
+    batch_id: int,
+    messages: list[Message],
+) -> None:
     """Deliver a batch; with a new producer after each error, as long as it may pass."""
     deadline = time.monotonic() + PERSIST_S
     while True:
         try:
-            return writer_of(*ids).deliver(batch_id, messages)
+            return writer_of(topic, settings, name).deliver(batch_id, messages)
         except KafkaException:
             writer_of.cache_clear()  # what it has under way is ended by the next of its name
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""An application from topics to a topic of Kafka: the same rows and stages, other ends."""
+"""An application that reads topics of Kafka: the same rows and stages, other ends."""
 
 from __future__ import annotations
 
@@ -14,45 +14,77 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tickproof.reference.api import Application, PipelineError
 from tickproof.reference.api.layouts import BadRecord, cast, fields, new, one_by_one, view
-from tickproof.reference.compiler.columns import PLACE, in_spark, leaving
+from tickproof.reference.compiler.columns import PLACE, columns, in_spark, leaving, to_columns
 from tickproof.reference.compiler.steps import checked, refused
 from tickproof.reference.compiler.streaming import expect_rows, first_stage, keyed
 from tickproof.reference.kafka import sink
 
-#: A row for a topic: see `sink.write`.
-MESSAGES = pa.schema([("writer", pa.int32()), ("key", pa.binary()), ("value", pa.binary()), *PLACE])
+#: Who delivers a row: see `sinks.writers`.
+WRITER = pa.field("writer", pa.int32())
+#: A row for a topic.
+MESSAGES = pa.schema([WRITER, ("key", pa.binary()), ("value", pa.binary()), *PLACE])
 MAX_RECORDS = 50_000
 
 
 @dataclass(frozen=True)
-class Topics:
-    """Where records come from and go to.
+class Inputs:
+    """Where records come from: the topic of each stream.
 
-    inputs: the topic of each stream. decode: makes the fields of a record of the value of a
-    message, or raises ValueError. encode: makes key and value of an output.
+    decode: makes the fields of a record of the value of a message, or raises ValueError.
     """
 
     brokers: str
-    inputs: Mapping[int, str]
-    output: str
+    topics: Mapping[int, str]
     decode: Callable[[bytes], tuple]
-    encode: Callable[[tuple], tuple[bytes | None, bytes]]
 
 
 def start(
     spark: SparkSession,
     application: Application,
-    topics: Topics,
+    inputs: Inputs,
+    topic: str,
+    encode: Callable[[tuple], tuple[bytes | None, bytes]],
     name: str,
     checkpoint: str,
     *,
     max_records: int = MAX_RECORDS,
 ) -> StreamingQuery:
-    """Start the query; it goes on from its checkpoint where there is one.
+    """Start the query that writes to a topic; it goes on from its checkpoint if there is one.
 
-    name: begins the names that the query has on the broker. max_records: of a stream, in a
-    micro-batch. The application has one sink.
+    encode: makes key and value of an output. name: begins the names that the query has on the
+    broker. max_records: of a stream, in a micro-batch. The application has one sink.
     """
+    rows = partial(_rows_for_writers, application, partial(_messages, encode), MESSAGES)
+    made = _processed(spark, application, inputs, name, max_records)
+    sent = made.mapInArrow(rows, in_spark(MESSAGES))
+    return sink.write(sent, topic, name, checkpoint, {"bootstrap.servers": inputs.brokers})
+
+
+def outputs(
+    spark: SparkSession,
+    application: Application,
+    inputs: Inputs,
+    name: str,
+    *,
+    max_records: int = MAX_RECORDS,
+) -> DataFrame:
+    """Return the outputs of an application as a streaming DataFrame, for any sink.
+
+    Its columns: the writer, the fields of the output, and those of PLACE, by which `writers` orders
+    them. A text is a string. The application has one sink.
+    """
+    named = columns(application.sinks[0].encoder)
+    texts = [f.with_type(pa.string()) if f.type == pa.binary() else f for f in named]
+    schema = pa.schema([WRITER, *texts, *PLACE])
+    rows = partial(_rows_for_writers, application, _typed, schema)
+    made = _processed(spark, application, inputs, name, max_records)
+    return made.mapInArrow(rows, in_spark(schema))
+
+
+def _processed(
+    spark: SparkSession, application: Application, inputs: Inputs, name: str, max_records: int
+) -> DataFrame:
+    """Return the rows that leave the last stage."""
     expect_rows(application)
     if len(application.sinks) != 1 or application.sinks[0].encoder is None:
         raise PipelineError(f"{application.name}: expected one sink, with an encoder")
@@ -60,17 +92,14 @@ def start(
         raise PipelineError(f"{application.name}: expected one pipeline, or a key")
     schema, frames = in_spark(leaving(application, 0)), []
     for number, pipeline in enumerate(application.pipelines):
-        messages = read(spark, topics, topics.inputs[pipeline.source.stream], name, max_records)
-        rows = partial(_rows, application, number, topics.decode)
+        messages = read(spark, inputs, inputs.topics[pipeline.source.stream], name, max_records)
+        rows = partial(_rows, application, number, inputs.decode)
         frames.append(messages.mapInArrow(rows, schema))
-    rows = partial(_messages, application, topics.encode)
-    sent = keyed(application, frames).mapInArrow(rows, in_spark(MESSAGES))
-    settings = {"bootstrap.servers": topics.brokers}
-    return sink.write(sent, topics.output, name, checkpoint, settings)
+    return keyed(application, frames)
 
 
 def read(
-    spark: SparkSession, topics: Topics, topic: str, name: str, max_records: int = MAX_RECORDS
+    spark: SparkSession, inputs: Inputs, topic: str, name: str, max_records: int = MAX_RECORDS
 ) -> DataFrame:
     """Return the messages of a topic from its beginning: partition, offset, value."""
     stream = spark.readStream.format("kafka").options(
@@ -78,7 +107,7 @@ def read(
         startingOffsets="earliest",
         maxOffsetsPerTrigger=max_records,
         groupIdPrefix=name,
-        **{"kafka.bootstrap.servers": topics.brokers},
+        **{"kafka.bootstrap.servers": inputs.brokers},
     )
     return stream.load().select("partition", "offset", "value")
 
@@ -114,12 +143,13 @@ def _decoded(source, partition: int, offsets: Sequence[int], values, decode) -> 
             raise refused(source, partition, offset, BadRecord(0, str(error))) from error
 
 
-def _messages(
+def _rows_for_writers(
     application: Application,
-    encode: Callable[[tuple], tuple[bytes | None, bytes]],
+    encode: Callable[[np.ndarray], list[pa.Array]],
+    schema: pa.Schema,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Encode what leaves the last stage.
+    """Return a row for each output that leaves the last stage, its columns by ``encode``.
 
     A writer is a task of that stage, whose number is fixed; without a key it is a partition.
     """
@@ -127,11 +157,25 @@ def _messages(
     context = TaskContext.get()
     assert context is not None
     for batch in batches:
-        messages = []
         for *place, part, _, records in zip(*map(pa.Array.to_pylist, batch.columns), strict=True):
             writer = context.partitionId() if application.keys else place[1]
-            for n, record in enumerate(one_by_one(view(records, last.encoder))):
-                messages.append((writer, *encode(record), *place, part + n.to_bytes(4, "big")))
-        columns = zip(*messages, strict=True) if messages else [()] * len(MESSAGES)
-        arrays = [pa.array(one, type_) for one, type_ in zip(columns, MESSAGES.types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=MESSAGES)
+            made = view(records, last.encoder)
+            parts = [part + n.to_bytes(4, "big") for n in range(len(made))]
+            cells = [[one] * len(made) for one in place]
+            arrays = [pa.array([writer] * len(made), WRITER.type), *encode(made)]
+            arrays += [pa.array(one, f.type) for one, f in zip((*cells, parts), PLACE, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _messages(
+    encode: Callable[[tuple], tuple[bytes | None, bytes]], records: np.ndarray
+) -> list[pa.Array]:
+    """Return keys and values."""
+    pairs = list(map(encode, one_by_one(records)))
+    return [pa.array([pair[at] for pair in pairs], pa.binary()) for at in (0, 1)]
+
+
+def _typed(records: np.ndarray) -> list[pa.Array]:
+    """Return each field as its column, a text as a string."""
+    found = to_columns(records).values()
+    return [one.cast(pa.string()) if one.type == pa.binary() else one for one in found]

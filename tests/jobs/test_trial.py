@@ -22,7 +22,7 @@ def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     job = copy("totals-sql", tmp_path, replaced={"[inputs": "startup_timeout_s = 90\n[inputs"})
     inputs = {"orders": of_input(job, "orders", 1)}
     made: Any = Trial(job, inputs, request.param, tmp_path / "run", Level.NONE, threading.Event())
-    made._proxy = SimpleNamespace(traffic=Traffic())
+    made._proxy, made._sinks = SimpleNamespace(traffic=Traffic()), {}
     made._started_at = made._moved_at = 0.0
     made.now = 0.0
     made._clock = SimpleNamespace(fair_s=lambda since: made.now - since)
@@ -40,8 +40,17 @@ def test_silence_begins_with_the_input(trial: Any) -> None:
     trial.run.moments["fetched-nothing"] = 1
     assert trial._allowed(trial.now) == 0
     assert trial._moved_at == trial.now
-    assert trial._silence_limit_s() == 90  # for a first output
-    trial._moved_at = 81.0
+    trial.now += 89
+    assert trial._silence_limit_s() == 90
+
+
+def test_a_first_output_may_take_as_long_as_a_start(trial: Any) -> None:
+    """A driver of Spark makes its tables, and plans a batch, long before the batch is done."""
+    rows: list[tuple[str, dict[str, int]]] = []
+    trial._sinks = {"totals": SimpleNamespace(rows=lambda: rows)}
+    trial._fed_from, trial._moved_at, trial.now = 80.0, 81.0, 131.0
+    assert trial._silence_limit_s() == 90
+    rows.append(("a", {"n": 1}))
     assert trial._silence_limit_s() == (20 if trial._plan.tells else 10)
 
 

@@ -126,7 +126,7 @@ def test_a_strike_that_finds_no_moment_is_given_up_and_no_failure(tmp_path: Path
     inputs = {"orders": of_input(job, "orders", 1)}
     plan = Plan("commit", "settled", [Strike("kill", "joined")], silence_s=1.0)
     trial: Any = Trial(job, inputs, plan, tmp_path / "run", SandboxLevel.NONE, threading.Event())
-    trial._proxy = SimpleNamespace(traffic=Traffic())
+    trial._proxy, trial._sinks = SimpleNamespace(traffic=Traffic()), {}
     trial._started_at = trial._moved_at = trial._fed_from = 1.0
     trial._moved_at = 2.0
     trial._clock = SimpleNamespace(fair_s=lambda since: 1_000.0 - since)

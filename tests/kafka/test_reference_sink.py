@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 sink = pytest.importorskip("tickproof.reference.kafka.sink")
+writers = pytest.importorskip("tickproof.reference.sinks.writers")
 
 ROWS = [("a", 1), ("b", 2), (None, 3)]
 MESSAGES = [(key and key.encode(), b"%d" % value) for key, value in ROWS]
@@ -33,8 +34,8 @@ def test_the_messages_of_a_writer_do_not_depend_on_how_rows_come(
     ]
     order.shuffle(rows)
     batches = [batch(some) for some in (rows[:cut], rows[cut:])]
-    assert list(sink.by_writer(batches)) == due
-    assert list(sink.by_writer([])) == []
+    assert list(writers.by_writer(batches)) == due
+    assert list(writers.by_writer([])) == []
 
 
 def batch(rows: list[tuple[int, int]]) -> pa.RecordBatch:
@@ -42,7 +43,12 @@ def batch(rows: list[tuple[int, int]]) -> pa.RecordBatch:
         "writer": pa.array([writer for writer, _ in rows], pa.int32()),
         "key": pa.array([b"k"] * len(rows), pa.binary()),
         "value": pa.array([b"%d" % at for _, at in rows], pa.binary()),
-        "offset": pa.array([at for _, at in rows], pa.int64()),
+        **{
+            f.name: pa.array([at for _, at in rows], f.type)
+            for f in writers.PLACE
+            if f.name != "part"
+        },
+        "part": pa.array([b""] * len(rows), pa.binary()),
     }
     return pa.RecordBatch.from_pydict(columns)
 
@@ -52,7 +58,7 @@ class Scene:
 
     def __init__(self, brokers: str, topic: str) -> None:
         self.topic, self._brokers = topic, brokers
-        self.ids = f"{topic}-0", topic, (("bootstrap.servers", brokers),)
+        self.ids = topic, (("bootstrap.servers", brokers),), f"{topic}-0"
 
     def writer(self) -> sink.Writer:
         deadline = time.monotonic() + 60
@@ -119,7 +125,7 @@ def test_a_task_that_was_taken_for_dead_writes_nothing_more(scene: Scene) -> Non
     twin.deliver(0, MESSAGES)
     with pytest.raises(sink.KafkaException):
         slow.deliver(0, MESSAGES)
-    sink.persistently(scene.ids, 0, MESSAGES)  # as its task does next
+    sink.persistently(*scene.ids, 0, MESSAGES)  # as its task does next
     assert scene.committed() == MESSAGES
 
 
@@ -141,6 +147,6 @@ def test_a_commit_whose_answer_is_lost_is_not_done_again(
 
     known = sink.writer_of(*scene.ids)
     monkeypatch.setattr(known, "_producer", Deaf(known._producer))
-    sink.persistently(scene.ids, 0, MESSAGES)
+    sink.persistently(*scene.ids, 0, MESSAGES)
     assert scene.committed() == MESSAGES
     assert sink.writer_of(*scene.ids) is not known

@@ -13,6 +13,7 @@ MISSING = [name for name in ("pyspark", "pandas", "chispa") if not importlib.uti
 NEED_SPARK = [
     "test_streaming.py", "test_checkpoints.py", "test_rows.py", "test_wire.py",
     "test_internals.py", "test_file_systems.py", "test_sink.py", "test_columns.py",
+    "test_outputs.py",
 ]  # fmt: skip
 collect_ignore = NEED_SPARK if MISSING else []
 ROOT = Path(__file__).parents[2]

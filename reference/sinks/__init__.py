@@ -1,0 +1,1 @@
+"""Sinks that write each batch once, whatever runs it again."""
