@@ -122,7 +122,8 @@ class Comparison:
     """All that is compared. threshold: a figure has to be worse by more than this part.
 
     names: of the subjects, none twice. basis: under what load figures were measured.
-    only_common: pass over what was not judged for all.
+    only_common: pass over what was not judged for all. notes: what a reader has to know of the
+    sessions.
     """
 
     names: tuple[str, ...]
@@ -131,6 +132,18 @@ class Comparison:
     threshold: float
     basis: str = ""
     only_common: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def undecided(self) -> list[tuple[str, FigureRow, Ratio]]:
+        """(subject, figure, ratio) of what looks worse, and may be chance."""
+        return [
+            (self.names[at], row, cell.ratio)
+            for row in self.figures
+            for at, cell in enumerate(row.cells)
+            if cell is not None and cell.ratio is not None and not cell.worse
+            if _worse_by(cell.ratio.estimate, row.better) > 1 + self.threshold
+        ]
 
     @property
     def regressions(self) -> list[tuple[str, str]]:
@@ -228,7 +241,14 @@ def compare(
     ]
     verdicts.sort(key=lambda row: row.tier)
     basis = next(iter(loads), "")
-    return Comparison(_names(subjects), tuple(verdicts), tuple(rows), threshold, basis, only_common)
+    named = _names(subjects)
+    notes = [said for one in subjects for said in one.notes]
+    made = [one.made for one in subjects]
+    if len({*filter(None, made)}) > 1:
+        each = "; ".join(f"{name}: {how}" for name, how in zip(named, made, strict=True) if how)
+        notes.append(f"These sessions were not made alike: {each}")
+    found = tuple(verdicts), tuple(rows), threshold, basis, only_common, tuple(notes)
+    return Comparison(named, *found)
 
 
 def _cell(
@@ -240,8 +260,13 @@ def _cell(
     found = None if first or before is None else ratio(before.values, after.values)
     if found is None:
         return FigureCell(median, runs, None)
-    beyond = found.low if after.better == "lower" else 1 / found.high
-    return FigureCell(median, runs, found, worse=beyond > 1 + threshold)
+    least = found.low if after.better == "lower" else found.high
+    return FigureCell(median, runs, found, worse=_worse_by(least, after.better) > 1 + threshold)
+
+
+def _worse_by(times: float, better: str) -> float:
+    """Return how many times worse a figure is that is so many times another one."""
+    return times if better == "lower" else 1 / times
 
 
 def _names(subjects: Sequence[Subject]) -> tuple[str, ...]:

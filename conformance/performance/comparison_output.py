@@ -50,6 +50,7 @@ class ComparisonDocument(Part):
     threshold: float
     basis: str
     only_common: bool
+    notes: tuple[str, ...]
     regressions: tuple[Regression, ...]
     overlaps: tuple[Overlap, ...]
     exit_status: int

@@ -75,8 +75,8 @@ def same(found: Comparison) -> str:
 
 
 def one_sided(found: Comparison) -> list[str]:
-    """Return a sentence for each subject and what was judged for one side alone."""
-    first, said = found.names[0], []
+    """Return what to know of the sessions, and what was judged for one side alone."""
+    first, said = found.names[0], [f"{one}." for one in found.notes]
     for one in found.overlaps:
         if one.missing:
             of = len(one.missing) + len(one.compared)
@@ -114,6 +114,12 @@ def verdict(found: Comparison) -> str:
         part = f"nothing is worse in the {least} that were"
         return f"Not all of {first} was compared ({rest}); {part}."
     common = f" in the {least} that were compared" if found.only_common else ""
+    if open_ := found.undecided:
+        each = ", ".join(f"{name} in {row.name}, {times(ratio)}" for name, row, ratio in open_)
+        return (
+            f"Nothing is shown to be worse than with {first}{common}. Undecided, though it looks "
+            f"worse: {each}; more rounds would tell."
+        )
     return f"Nothing is worse than with {first}{common}."
 
 

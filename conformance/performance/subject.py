@@ -16,13 +16,16 @@ from tickproof.conformance.performance.latency_document import LatencySession
 from tickproof.conformance.performance.series import Status, verdict_of
 from tickproof.conformance.report import json_report, judged
 from tickproof.conformance.report.json_report import Result
+from tickproof.conformance.session.runs_folder import RUNS
 from tickproof.conformance.text import shown
-from tickproof.conformance.verdicts import Verdict
+from tickproof.conformance.verdicts import Reason, Verdict
 
 Better = Literal["lower", "higher"]
 _NAME: Final = 60
 _ID: Final = 80
 _BASIS: Final = 1000
+#: Sessions that an error names.
+_MOST: Final = 5
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class Subject:
     and what was measured.
 
     basis: under what load figures were measured, in words; only equal ones can be compared.
-    excused: ids of requirements that say nothing of such an engine.
+    excused: ids of requirements that say nothing of such an engine. made: how its verdicts came
+    about, where sessions may differ. notes: what a reader has to know of the session.
     """
 
     engine: str
@@ -59,6 +63,8 @@ class Subject:
     figures: Mapping[str, Figure] = field(default_factory=dict)
     basis: str = ""
     excused: Collection[str] = ()
+    made: str = ""
+    notes: Sequence[str] = ()
 
 
 def read(path: Path) -> list[Subject]:
@@ -69,7 +75,11 @@ def read(path: Path) -> list[Subject]:
     names = (json_report.FILE_NAME, LatencySession.FILE_NAME, Bench.FILE_NAME)
     found = [one for one in map(path.joinpath, names) if one.exists()] if path.is_dir() else [path]
     if not found:
-        raise RequestError(f"{path}: expected a folder with one of {', '.join(names)}")
+        below = [str(one) for one in sorted(path.iterdir()) if (one / names[0]).exists()]
+        hint = f"; sessions are in {', '.join(below[:_MOST])}" if below else ""
+        if (path / RUNS).is_dir():
+            hint = f"; `tickproof report {path}` writes that of a session that was killed"
+        raise RequestError(f"{path}: expected a folder with one of {', '.join(names)}{hint}")
     return [subject for one in found for subject in _document(one)]
 
 
@@ -83,11 +93,31 @@ def _document(path: Path) -> list[Subject]:
 
 
 def _session(path: Path) -> Subject:
+    """Return what was judged: of what an interrupt left open there is no verdict."""
     report = json_report.Report.read(path)
-    results = {one.id: one for one in report.requirements if judged.applies(one)}
-    excused = [one.id for one in report.requirements if one.id not in results]
-    name = _named(report.engine.name, report.engine.version)
-    return Subject(name, path, results, excused=excused)
+    found = {one.id: one for one in report.requirements if judged.applies(one)}
+    excused = [one.id for one in report.requirements if one.id not in found]
+    results = {id_: one for id_, one in found.items() if one.reason != Reason.INTERRUPTED}
+    name, notes = _named(report.engine.name, report.engine.version), []
+    if report.interrupted is not None:
+        notes.append(f"{path}: {shown(str(report.interrupted), _BASIS)}")
+    if newer := _newer(path, report):
+        notes.append(f"{path.parent}: this report is not of its newest session, {newer}")
+    made = f"profile {report.profile}, isolation {report.isolation}, kit {report.kit.version}"
+    return Subject(name, path, results, excused=excused, made=made, notes=notes)
+
+
+def _newer(path: Path, report: json_report.Report) -> str:
+    """Return the newest session beside a report that is of an older one, or "".
+
+    It goes on, or it was killed before it wrote a report: ``tickproof report FOLDER`` does.
+    """
+    runs = path.parent / RUNS
+    if not report.session or not runs.is_dir():
+        return ""
+    # Names begin with the time.
+    newest = max((one.name for one in runs.iterdir() if one.is_dir()), default="")
+    return shown(newest, _ID) if newest > report.session else ""
 
 
 def _latency(path: Path) -> Subject:
@@ -116,7 +146,9 @@ def _bench(path: Path) -> Iterator[Subject]:
         add = partial(_add_series, found, results)
         for app in engine.apps:
             more = [f"{number:,} {name}" for name in several if (number := getattr(app, name))]
-            name = f"records a second of {', '.join([app.app, *more])}"
+            emit = app.params.get("emit", "")  # with one of them there is less to do
+            what = f"{app.app} {emit}" if emit and app.app == "count" else app.app
+            name = f"records a second of {', '.join([what, *more])}"
             add(name, "/s", "higher", app.status, [one.rate for one in app.rounds])
         for paced in engine.latency:
             add("p50 of latency", "s", "lower", paced.status, [one.p50 for one in paced.rounds])

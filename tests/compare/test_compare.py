@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,8 +22,9 @@ from tickproof.conformance.performance.bench_plan import Plan
 from tickproof.conformance.performance.document import MeasuredEngine
 from tickproof.conformance.performance.series import Series
 from tickproof.conformance.performance.subject import Figure, Subject, read
+from tickproof.conformance.report.json_report import Interrupted, of_session
 from tickproof.conformance.suites import registry
-from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, Outcome, Verdict
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, Outcome, Reason, Verdict
 
 IDS = ("PR-HELLO", "ST-TOTALS", "EO-WORKER-DEATH")
 
@@ -351,3 +353,64 @@ def test_one_session_is_too_few(tickproof, session):
     code, _, error = tickproof("compare", session("a", PASS, PASS, PASS))
     assert code == 2
     assert "expected at least two engines" in error
+
+
+def test_what_an_interrupt_left_open_is_not_worse(tickproof, make_report, report, tmp_path):
+    before = report("a", PR_HELLO=PASS, ST_TOTALS=PASS)
+    left = [Outcome("PR-HELLO", PASS), Outcome("ST-TOTALS", UNKNOWN, reason=Reason.INTERRUPTED)]
+    cut = Interrupted(by="interrupted with Ctrl-C", exit_status=130, judged=1, of=2)
+    (tmp_path / "b").mkdir()
+    of_session(make_report(*left, name="toy"), "1", cut).write(tmp_path / "b")
+    for form in ("terminal", "markdown", "html", "json"):
+        code, out, _ = tickproof("compare", before, tmp_path / "b", "--format", form)
+        assert code == 5
+        assert "interrupted with Ctrl-C" in out
+        assert "is worse" not in out.replace("nothing is worse", "")
+    assert tickproof("compare", before, tmp_path / "b", "--only-common")[0] == 0
+    code, out, _ = tickproof("compare", tmp_path / "b", before)
+    assert "Asked of toy 1.0 #2 and not of toy 1.0 #1, 1: ST-TOTALS." in out
+
+
+def test_a_report_that_is_not_of_the_newest_session_says_so(tickproof, make_report, tmp_path):
+    for name, newest in (("a", "20260101-000000-seed1"), ("b", "20260102-000000-seed1")):
+        (tmp_path / name / "runs" / newest).mkdir(parents=True)
+        made = make_report(Outcome("PR-HELLO", PASS), name="toy")
+        of_session(made, "20260101-000000-seed1", None).write(tmp_path / name)
+    _, out, _ = tickproof("compare", tmp_path / "a", tmp_path / "b")
+    assert f"{tmp_path / 'b'}: this report is not of its newest session, 20260102-000000" in out
+    assert f"{tmp_path / 'a'}: this report" not in out
+
+
+def test_how_sessions_were_made_is_told_where_it_differs(tickproof, make_report, tmp_path):
+    for name, profile in (("a", "quick"), ("b", "full"), ("c", "quick")):
+        (tmp_path / name).mkdir()
+        made = make_report(Outcome("PR-HELLO", PASS), name=name)
+        made.model_copy(update={"profile": profile}).write(tmp_path / name)
+    _, out, _ = tickproof("compare", tmp_path / "a", tmp_path / "b")
+    assert "These sessions were not made alike: a 1.0: profile quick," in out
+    assert "made alike" not in tickproof("compare", tmp_path / "a", tmp_path / "c")[1]
+
+
+def test_what_looks_worse_and_may_be_chance_is_undecided():
+    def subject(name, *values):
+        return Subject(name, Path(name), figures={"rate": Figure("rate", "/s", "higher", values)})
+
+    before = subject("a", 580.0, 590.0, 600.0, 380.0, 610.0, 605.0)
+    after = subject("b", 400.0, 410.0, 420.0, 600.0, 390.0, 620.0)
+    found = comparison.compare([before, after], 0.05)
+    assert (found.regressions, found.status) == ([], 0)
+    assert [(name, row.name) for name, row, _ in found.undecided] == [("b", "rate")]
+    assert "Nothing is shown to be worse than with a. Undecided" in words.verdict(found)
+    again = comparison.compare([before, before], 0.05)
+    assert words.verdict(again) == "Nothing is worse than with a #1."
+
+
+def test_a_folder_of_sessions_and_one_without_a_report_say_what_to_name(
+    tickproof, report, tmp_path
+):
+    session = report("a", PR_HELLO=PASS)
+    _, _, said = tickproof("compare", session, tmp_path)
+    assert f"sessions are in {session}" in said
+    (tmp_path / "killed" / "runs").mkdir(parents=True)
+    _, _, said = tickproof("compare", session, tmp_path / "killed")
+    assert f"`tickproof report {tmp_path / 'killed'}` writes that of a session" in said
