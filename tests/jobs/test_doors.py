@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tickproof.conformance.cli import run
+from tickproof.conformance.cli import options
 from tickproof.conformance.engines import starters
 from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.jobs import declaration
@@ -63,7 +63,7 @@ def test_a_file_with_a_job_in_it_is_a_job(
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
-    assert run._names_job(tmp_path / name) is is_job
+    assert options.names_job(tmp_path / name) is is_job
 
 
 def test_two_claims_in_one_folder_have_names_of_their_own(tmp_path: Path) -> None:
