@@ -9,8 +9,16 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import forkserver
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -22,29 +30,11 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-class TaskPool(Generic[Task, Result]):
-    """``workers`` processes that call ``do`` with tasks; leaving it cancels what did not begin.
+class Pool(Generic[Task, Result]):
+    """An executor that does tasks with ``do``; leaving it cancels what did not begin."""
 
-    They are forked by a process that has loaded the module of ``do`` and has no threads: a run
-    starts some, and forking this process could copy one in the middle of something. They end with
-    this one, and have its environment. Ctrl-C, which a terminal tells them too, interrupts tasks,
-    never a process that waits for one. Raises RequestError if there can be no processes.
-    """
-
-    def __init__(self, workers: int, do: Callable[[Task], Result]) -> None:
-        self.workers, self._do = workers, do
-        try:
-            context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload(["__main__", do.__module__])
-            environment = dict(os.environ)
-            with _path_told():
-                forkserver.ensure_running()
-            self._pool = ProcessPoolExecutor(workers, context, _begin, (environment,))
-        except (OSError, ImportError, NotImplementedError) as error:
-            raise RequestError(
-                "this machine cannot play runs in several processes, for they share semaphores: "
-                f"expected a /dev/shm that can be written to; got: {error}"
-            ) from error
+    def __init__(self, executor: Executor, workers: int, do: Callable[[Task], Result]) -> None:
+        self.workers, self._executor, self._do = workers, executor, do
 
     def __enter__(self) -> Self:
         return self
@@ -55,12 +45,12 @@ class TaskPool(Generic[Task, Result]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        self._executor.shutdown(cancel_futures=True)
 
     def start(self, task: Task) -> Future[Result]:
         """Start a task. One that finds a process dead fails like those that it had begun."""
         try:
-            return self._pool.submit(_interruptible, self._do, task)
+            return self._executor.submit(self._do, task)
         except BrokenExecutor as error:
             failed: Future[Result] = Future()
             failed.set_exception(error)
@@ -95,6 +85,31 @@ class TaskPool(Generic[Task, Result]):
         finally:
             for future in running:
                 future.cancel()
+
+
+class TaskPool(Pool[Task, Result]):
+    """``workers`` processes that call ``do`` with tasks.
+
+    They are forked by a process that has loaded the module of ``do`` and has no threads: a run
+    starts some, and forking this process could copy one in the middle of something. They end with
+    this one, and have its environment. Ctrl-C, which a terminal tells them too, interrupts tasks,
+    never a process that waits for one. Raises RequestError if there can be no processes.
+    """
+
+    def __init__(self, workers: int, do: Callable[[Task], Result]) -> None:
+        try:
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload(["__main__", do.__module__])
+            environment = dict(os.environ)
+            with _path_told():
+                forkserver.ensure_running()
+            executor = ProcessPoolExecutor(workers, context, _begin, (environment,))
+        except (OSError, ImportError, NotImplementedError) as error:
+            raise RequestError(
+                "this machine cannot play runs in several processes, for they share semaphores: "
+                f"expected a /dev/shm that can be written to; got: {error}"
+            ) from error
+        super().__init__(executor, workers, partial(_interruptible, do))
 
 
 @contextmanager

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.process_pool import TaskPool
@@ -18,7 +17,7 @@ from tickproof.conformance.explain import with_stories
 from tickproof.conformance.explain.outcomes import outcome_of
 from tickproof.conformance.explore.generation import led, offers
 from tickproof.conformance.explore.shrink import PASSES
-from tickproof.conformance.explore.subject import Attempt, Subject
+from tickproof.conformance.explore.subject import Attempt, Attempts, Subject
 from tickproof.conformance.faults.schedule_file import Failure, from_scenario, to_toml
 from tickproof.conformance.faults.space.dimensions import Point
 from tickproof.conformance.faults.space.offers import offers as space_offers
@@ -88,46 +87,6 @@ def _kind(outcome: Outcome, history: History) -> str:
     return outcome.reason + "".join(f" after {one.op} error {one.code}" for one in refused)
 
 
-class _Pool:
-    """A pool of processes that play schedules on one engine."""
-
-    def __init__(
-        self, subject: EngineSubject, folder: Path, on_attempt: Callable[[Attempt[Scenario]], None]
-    ) -> None:
-        self.parallel = subject.parallel
-        self._subject, self._folder, self._on_attempt = subject, folder, on_attempt
-        self._number = 0
-        self._pool = TaskPool(self.parallel, attempt)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._pool.__exit__(kind, error, trace)
-
-    def each(self, schedules: Iterable[Scenario]) -> Generator[Attempt[Scenario], None, None]:
-        for made in self._pool.results(map(self._asked, schedules)):
-            self._on_attempt(made)
-            yield made
-
-    def all(self, schedules: Sequence[Scenario]) -> list[Attempt[Scenario]]:
-        found = []
-        for future in [self._pool.start(self._asked(one)) for one in schedules]:
-            found.append(future.result())
-            self._on_attempt(found[-1])
-        return found
-
-    def _asked(self, scenario: Scenario) -> Asked:
-        self._number += 1
-        folder = self._folder / f"{self._number:05}"
-        return Asked(self._subject.spec.path, scenario, folder, self._subject.hosts)
-
-
 class EngineSubject(Subject[Scenario]):
     """An engine. hosts: that it runs on, 0 for none but this machine. secret: of the input.
 
@@ -154,9 +113,17 @@ class EngineSubject(Subject[Scenario]):
         drawn = led(self._offered, self._claimed, self._seed)
         return (scenario.with_secret(self._secret) for scenario in drawn)
 
-    def attempts(self, folder: Path, on_attempt: Callable[[Attempt[Scenario]], None]) -> _Pool:
-        """Return a pool of processes that play scenarios."""
-        return _Pool(self, folder, on_attempt)
+    @contextmanager
+    def attempts(
+        self, folder: Path, on_attempt: Callable[[Attempt[Scenario]], None]
+    ) -> Iterator[Attempts[Scenario]]:
+        """Give what plays scenarios, in processes."""
+
+        def asked(scenario: Scenario, folder: Path) -> Asked:
+            return Asked(self.spec.path, scenario, folder, self.hosts)
+
+        with TaskPool(self.parallel, attempt) as pool:
+            yield Attempts(pool, asked, folder, on_attempt)
 
     def smaller(self) -> Sequence[Callable[[Scenario], Sequence[Scenario]]]:
         """Return the passes of the shrinker."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
+from tickproof.conformance.engines.process_pool import Pool
 from tickproof.conformance.faults.schedule_file import Failure
 from tickproof.conformance.report.json_report import FaultSpace
 from tickproof.conformance.suites.requirement import Requirement
@@ -39,21 +41,54 @@ class Attempt(Generic[Schedule]):
         return self.outcome.verdict is Verdict.FAIL
 
 
-class Attempts(Protocol[Schedule]):
-    """What plays schedules, ``parallel`` at a time."""
+class Attempts(Generic[Schedule]):
+    """Plays schedules in a pool, each into a folder of its own below ``folder``.
 
-    parallel: int
+    task: what the pool does for a schedule and its folder. stop: ends the runs that go on, after
+    an interrupt that reaches only this process.
+    """
+
+    def __init__(
+        self,
+        pool: Pool[Any, Attempt[Schedule]],
+        task: Callable[[Schedule, Path], Any],
+        folder: Path,
+        on_attempt: Callable[[Attempt[Schedule]], None],
+        stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.parallel = pool.workers
+        self._pool, self._task, self._on_attempt, self._stop = pool, task, on_attempt, stop
+        self._folders = (folder / f"{number:05}" for number in count(1))
 
     def each(self, schedules: Iterable[Schedule]) -> Generator[Attempt[Schedule], None, None]:
         """Yield attempts as they end; a schedule is taken when there is room for its run.
 
         What has not begun when the iterator is closed is not played.
         """
-        ...
+        with self._interruptible():
+            for made in self._pool.results(map(self._asked, schedules)):
+                self._on_attempt(made)
+                yield made
 
     def all(self, schedules: Sequence[Schedule]) -> list[Attempt[Schedule]]:
         """Return one attempt for each schedule, in their order."""
-        ...
+        found = []
+        with self._interruptible():
+            for future in [self._pool.start(self._asked(one)) for one in schedules]:
+                found.append(future.result())
+                self._on_attempt(found[-1])
+        return found
+
+    def _asked(self, schedule: Schedule) -> Any:
+        return self._task(schedule, next(self._folders))
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._stop()
+            raise
 
 
 class Subject(ABC, Generic[Schedule]):

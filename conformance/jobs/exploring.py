@@ -5,17 +5,17 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from tickproof.conformance.engines.process_pool import Pool
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError
 from tickproof.conformance.explore.shrink import fewer
-from tickproof.conformance.explore.subject import Attempt, Subject
+from tickproof.conformance.explore.subject import Attempt, Attempts, Subject
 from tickproof.conformance.faults.schedule_file import PREFIX, Failure
 from tickproof.conformance.history.job_run import Do, Strike
 from tickproof.conformance.jobs import judge, schedules
@@ -84,15 +84,17 @@ class JobSubject(Subject[Strikes]):
         moments = [*dict.fromkeys((*self._session.moments(calm), *seen))]
         return drawn(self._job, moments, self._seed)
 
+    @contextmanager
     def attempts(
         self, folder: Path, on_attempt: Callable[[Attempt[Strikes]], None]
-    ) -> AbstractContextManager[_Runs]:
-        """Return what plays schedules in threads."""
-        return nullcontext(_Runs(self, folder, on_attempt))
-
-    def stop(self) -> None:
-        """End the runs that go on."""
-        self._session.stop()
+    ) -> Iterator[Attempts[Strikes]]:
+        """Give what plays schedules, in threads: what a run takes is in processes of its own."""
+        threads = ThreadPoolExecutor(self.parallel)
+        pool = Pool[Any, Attempt[Strikes]](
+            threads, self.parallel, lambda task: self._attempt(*task)
+        )
+        with pool:
+            yield Attempts(pool, lambda *task: task, folder, on_attempt, self._session.stop)
 
     def smaller(self) -> Sequence[Callable[[Strikes], Sequence[Strikes]]]:
         """Return what leaves strikes out, and what makes one simpler."""
@@ -118,7 +120,7 @@ class JobSubject(Subject[Strikes]):
         """Return the command that plays a saved schedule on the job."""
         return command_line("run", self._job.path, schedule=saved, seed=self._seed)
 
-    def attempt(self, strikes: Strikes, folder: Path) -> Attempt[Strikes]:
+    def _attempt(self, strikes: Strikes, folder: Path) -> Attempt[Strikes]:
         """Play a schedule, and judge it as a whole."""
         began = time.monotonic()
         plan = self._ground.again(_NAME, strikes=strikes)
@@ -141,56 +143,6 @@ def _words(strike: Strike) -> str:
     whole = " all" if strike.whole else ""
     nth = f"{strike.nth}. " if strike.nth > 1 else ""
     return f"{strike.do}{whole}" + (f" at {nth}{strike.at}" if strike.at else "")
-
-
-class _Runs:
-    """Plays schedules in threads: what a run takes is in processes of its own."""
-
-    def __init__(
-        self, subject: JobSubject, folder: Path, on_attempt: Callable[[Attempt[Strikes]], None]
-    ) -> None:
-        self.parallel = subject.parallel
-        self._subject, self._folder, self._on_attempt = subject, folder, on_attempt
-        self._number = count(1)
-
-    def each(self, strikes: Iterable[Strikes]) -> Generator[Attempt[Strikes], None, None]:
-        """Yield attempts as they end; a schedule is taken when there is room for its run."""
-        running: set[Future[Attempt[Strikes]]] = set()
-        with self._threads() as pool:
-            for one in strikes:
-                running.add(pool.submit(self._subject.attempt, one, self._next()))
-                if len(running) >= self.parallel:
-                    ended, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from self._told(ended)
-            while running:
-                ended, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from self._told(ended)
-
-    def all(self, strikes: Sequence[Strikes]) -> list[Attempt[Strikes]]:
-        """Return one attempt for each schedule, in their order."""
-        with self._threads() as pool:
-            running = [pool.submit(self._subject.attempt, one, self._next()) for one in strikes]
-            return [next(self._told([one])) for one in running]
-
-    @contextmanager
-    def _threads(self) -> Iterator[ThreadPoolExecutor]:
-        """Give a pool that waits for its runs; after an interrupt it ends them first."""
-        with ThreadPoolExecutor(self.parallel) as pool:
-            try:
-                yield pool
-            except KeyboardInterrupt:
-                self._subject.stop()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-
-    def _next(self) -> Path:
-        return self._folder / f"{next(self._number):05}"
-
-    def _told(self, ended: Iterable[Future[Attempt[Strikes]]]) -> Iterator[Attempt[Strikes]]:
-        for one in ended:
-            made = one.result()
-            self._on_attempt(made)
-            yield made
 
 
 def subject(job: Job, session: Session, parallel: int | None, seed: int) -> JobSubject:

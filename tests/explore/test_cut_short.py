@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 
 import pytest
 from rich.console import Console
 
 from tickproof.conformance.engines import spec
-from tickproof.conformance.explore import engine as engine_subject
 from tickproof.conformance.explore import search
 from tickproof.conformance.explore.engine import EngineSubject
 from tickproof.conformance.explore.subject import Attempt
@@ -29,14 +29,8 @@ def test_what_cuts_shrinking_short_loses_nothing(tmp_path, monkeypatch, error):
 
         parallel, searched = 1, False
 
-        def __init__(self, _engine, runs, *_):
+        def __init__(self, runs):
             self.runs = runs
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
 
         def each(self, *_):
             if self.searched:
@@ -50,7 +44,7 @@ def test_what_cuts_shrinking_short_loses_nothing(tmp_path, monkeypatch, error):
         def all(self, *_):
             raise error
 
-    monkeypatch.setattr(engine_subject, "_Pool", Once)
+    monkeypatch.setattr(subject, "attempts", lambda runs, _: nullcontext(Once(runs)))
     asked = search.Search(tmp_path / "explore", tmp_path / "regressions", 10, 10, 1, 3, "again")
     with pytest.raises(type(error)):
         search.explore(subject, asked, Console(file=io.StringIO()))
