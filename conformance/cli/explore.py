@@ -97,8 +97,10 @@ def explore(
             raise click.UsageError(f"explore: hypothesis cannot be imported: {error}") from error
 
     seed = secrets.randbelow(2**32) if seed is None else seed
-    prepared = _job if options.names_job(Path(engine)) else _engine
-    place, subject = prepared(engine, out, parallel, seed, secret, given["hosts"])
+    if of_job := options.names_job(Path(engine)):
+        place, subject = _job(engine, out, parallel, seed)
+    else:
+        place, subject = _engine(engine, out, parallel, seed, secret, given["hosts"])
     asked = search.Search(
         out=place.folder / "explore",
         save=save or (place.toml.parent if Path(engine).exists() else place.folder) / "regressions",
@@ -111,7 +113,7 @@ def explore(
             engine,
             budget=f"{budget:g}s",
             seed=seed,
-            secret=secret if prepared is _engine else None,
+            secret=None if of_job else secret,
             hosts=given["hosts"] or None,
         ),
     )
@@ -159,9 +161,7 @@ def _engine(
     return _Place(spec.path, folder), claimed
 
 
-def _job(
-    name: str, out: Path, parallel: int | None, seed: int, _secret: str, _hosts: int
-) -> tuple[_Place, _Subject]:
+def _job(name: str, out: Path, parallel: int | None, seed: int) -> tuple[_Place, _Subject]:
     with loading():
         from tickproof.conformance.kafka.cluster import client_library
 

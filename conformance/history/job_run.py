@@ -40,8 +40,8 @@ OF_CONNECTIONS: Final = ("cut", "refuse", "slow")
 class Strike:
     """One fault. at: a moment of the proxy, one of a database, or "".
 
-    nth: at so manieth such moment. whole: the whole job at once, not the worker at whose moment
-    it is. seconds: it lasts so long, or a kill comes so much after its moment.
+    nth: which such moment, counted from 1. whole: the whole job at once, not the worker at whose
+    moment it is. seconds: it lasts so long, or a kill comes so much after its moment.
     """
 
     do: Do

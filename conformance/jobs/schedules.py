@@ -42,8 +42,8 @@ _Seconds = Annotated[float, Field(gt=0, le=60, allow_inf_nan=False)]
 class Fault(Table):
     """[[fault]]. at: without it, the fault comes when its share of the input has been sent.
 
-    nth: at so manieth such moment. delay_s: a death comes so much after it. seconds: how long
-    connections are refused, or answers late.
+    nth: which such moment, counted from 1. delay_s: how long after it a death comes. seconds: how
+    long connections are refused, or answers late.
     """
 
     do: Literal["kill", "restart", "pause", "cut", "refuse", "slow"]

@@ -198,7 +198,7 @@ class Trial:
         queues = [[(name, one) for one in records] for name, records in inputs.items()]
         self._order = [one for some in _in_turn(queues) for one in some]
         self._fed_from = 0.0
-        #: Input of so many strikes was allowed besides, the last time as it had not moved since.
+        #: How many strikes' input was let in early, and the last standstill at which it was.
         self._more = self._stood_at = 0.0
         #: Whether there was output, as far as anybody asked.
         self._gave = False

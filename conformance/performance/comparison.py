@@ -247,8 +247,9 @@ def compare(
     if len({*filter(None, made)}) > 1:
         each = "; ".join(f"{name}: {how}" for name, how in zip(named, made, strict=True) if how)
         notes.append(f"These sessions were not made alike: {each}")
-    found = tuple(verdicts), tuple(rows), threshold, basis, only_common, tuple(notes)
-    return Comparison(named, *found)
+    return Comparison(
+        named, tuple(verdicts), tuple(rows), threshold, basis, only_common, tuple(notes)
+    )
 
 
 def _cell(

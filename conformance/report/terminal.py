@@ -79,7 +79,7 @@ def not_held(console: Console, results: Sequence[Result], folder: Path | None) -
     blocked = _blocked(results)
     told = judged.told_once(bad)
     for result, alike in told[:_WHOLE]:
-        _counterexample(console, result, folder, printed, (blocked.get(result.id, []), alike))
+        _counterexample(console, result, folder, printed, blocked.get(result.id, []), alike)
     _rest(console, [result for result, _ in told[_WHOLE:]], blocked)
     _not_decided(console, results)
     rejects_by_symbol.show(console, results)
@@ -218,13 +218,13 @@ def _counterexample(
     result: Result,
     folder: Path | None,
     printed: set[str],
-    stands_for: tuple[Sequence[str], Sequence[Result]] = ((), ()),
+    blocked: Sequence[str],
+    alike: Sequence[Result],
 ) -> None:
     """Print one result whole; standard error and picture only where not yet ``printed``.
 
-    stands_for: what it left nothing to judge for, and what says the same of the same run.
+    blocked: what it left nothing to judge for. alike: what says the same of the same run.
     """
-    blocked, alike = stands_for
     title = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}")
     title.append(f"  {shown(result.title, 100)}", style="bold")
     console.print()

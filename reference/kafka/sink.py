@@ -14,7 +14,6 @@ reader of committed messages:
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 
@@ -24,8 +23,6 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tickproof.reference.sinks import writers
 
-#: How long a broker, or a transaction of another life, may keep a task waiting.
-PERSIST_S, AGAIN_S = 60.0, 0.1
 #: One call; and how long a broker keeps a transaction open that nobody ends.
 CALL_S, OPEN_MS = 10.0, 10_000
 Message = tuple[bytes | None, bytes]
@@ -39,8 +36,8 @@ def write(
     frame: as `writers.start` has it, with columns key and value. name: begins the transactional
     ids. settings: of the clients, of librdkafka; ``bootstrap.servers`` among them.
     """
-    ids = topic, tuple(sorted(settings.items()))
-    return writers.start(frame, name, checkpoint, partial(persistently, *ids))
+    into = partial(deliver, topic, tuple(sorted(settings.items())))
+    return writers.start(frame, name, checkpoint, into, KafkaException)
 
 
 class Writer:
@@ -79,7 +76,7 @@ class Writer:
                     producer.produce(self._topic, value, key, on_delivery=told)
                     break
                 except BufferError:  # full: until something was delivered
-                    producer.poll(AGAIN_S)
+                    producer.poll(writers.AGAIN_S)
             producer.poll(0)
         producer.send_offsets_to_transaction([self._place(batch_id + 1)], self._group, CALL_S)
         producer.commit_transaction(CALL_S)  # all is delivered, or it raises
@@ -94,20 +91,16 @@ def writer_of(topic: str, settings: tuple[tuple[str, str], ...], name: str) -> W
     return Writer(topic, settings, name)
 
 
-def persistently(
+def deliver(
     topic: str,
     settings: tuple[tuple[str, str], ...],
     name: str,
     batch_id: int,
     messages: list[Message],
 ) -> None:
-    """Deliver a batch; with a new producer after each error, as long as it may pass."""
-    deadline = time.monotonic() + PERSIST_S
-    while True:
-        try:
-            return writer_of(topic, settings, name).deliver(batch_id, messages)
-        except KafkaException:
-            writer_of.cache_clear()  # what it has under way is ended by the next of its name
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(AGAIN_S)
+    """Deliver a batch; raises KafkaException, after which the next call has a new producer."""
+    try:
+        writer_of(topic, settings, name).deliver(batch_id, messages)
+    except KafkaException:
+        writer_of.cache_clear()  # what it has under way is ended by the next of its name
+        raise

@@ -14,7 +14,14 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tickproof.reference.api import Application, PipelineError
 from tickproof.reference.api.layouts import BadRecord, cast, fields, new, one_by_one, view
-from tickproof.reference.compiler.columns import PLACE, columns, in_spark, leaving, to_columns
+from tickproof.reference.compiler.columns import (
+    PLACE,
+    columns,
+    in_spark,
+    leaving,
+    numbers_of_parts,
+    to_columns,
+)
 from tickproof.reference.compiler.steps import checked, refused
 from tickproof.reference.compiler.streaming import expect_rows, first_stage, keyed
 from tickproof.reference.kafka import sink
@@ -157,14 +164,18 @@ def _rows_for_writers(
     context = TaskContext.get()
     assert context is not None
     for batch in batches:
-        for *place, part, _, records in zip(*map(pa.Array.to_pylist, batch.columns), strict=True):
-            writer = context.partitionId() if application.keys else place[1]
-            made = view(records, last.encoder)
-            parts = [part + n.to_bytes(4, "big") for n in range(len(made))]
-            cells = [[one] * len(made) for one in place]
-            arrays = [pa.array([writer] * len(made), WRITER.type), *encode(made)]
-            arrays += [pa.array(one, f.type) for one, f in zip((*cells, parts), PLACE, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        some = [view(one, last.encoder) for one in batch["records"].to_pylist()]
+        made = np.concatenate([new(0, last.encoder), *some])
+        # Of each output: the row that it comes from.
+        row = np.repeat(np.arange(len(some)), list(map(len, some)))
+        *place, parts = (batch[name].take(pa.array(row)) for name in PLACE.names)
+        numbered = zip(parts.to_pylist(), numbers_of_parts(row), strict=True)
+        part = [before + number for before, number in numbered]
+        writer = place[1]
+        if application.keys:
+            writer = pa.array(np.full(len(row), context.partitionId(), "<i4"))
+        arrays = [writer, *encode(made), *place, pa.array(part, pa.binary())]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _messages(

@@ -11,7 +11,6 @@ A crash between any two of these steps changes nothing for who reads the table:
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
@@ -23,8 +22,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 from tickproof.reference.compiler.columns import PLACE
 from tickproof.reference.sinks import writers
 
-#: How long a database, or a task that holds a row, may keep a batch waiting.
-PERSIST_S, AGAIN_S = 60.0, 0.1
 #: The last batch of each writer: a table beside those of its users.
 DELIVERED = sa.Table(
     "tickproof_delivered",
@@ -50,31 +47,11 @@ def write(
         raise ValueError(f"key: expected columns among {', '.join(columns)}, got {missing[0]}")
     DELIVERED.create(_engine(url), checkfirst=True)
     _table(url, table, tuple(key))  # what is wrong with it is said here, and not in an executor
-    deliver = partial(persistently, url, table, columns, tuple(key))
-    return writers.start(frame, name, checkpoint, deliver)
+    into = partial(deliver, url, table, columns, tuple(key))
+    return writers.start(frame, name, checkpoint, into, sa.exc.OperationalError)
 
 
-def persistently(
-    url: str,
-    table: str,
-    columns: Sequence[str],
-    key: Sequence[str],
-    writer: str,
-    batch_id: int,
-    rows: list[tuple],
-) -> None:
-    """Deliver a batch; again after each error, as long as it may pass."""
-    deadline = time.monotonic() + PERSIST_S
-    while True:
-        try:
-            return _deliver(url, table, columns, key, writer, batch_id, rows)
-        except sa.exc.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(AGAIN_S)
-
-
-def _deliver(
+def deliver(
     url: str,
     table: str,
     columns: Sequence[str],

@@ -8,6 +8,7 @@ before it, as `connectors.sink` says, and because all rows of a writer are in on
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -22,16 +23,21 @@ from tickproof.reference.compiler.columns import PLACE
 #: In the local properties of each job that a query starts.
 QUERY = "sql.streaming.queryId"
 SENT = pa.schema([("rows", pa.int64())])
+#: How long what is written to may keep a batch waiting.
+PERSIST_S, AGAIN_S = 60.0, 0.1
 #: Of a name, which is that of the writer and its query; the number of a batch; its rows.
 Deliver = Callable[[str, int, list[tuple]], None]
 
 
-def start(frame: DataFrame, name: str, checkpoint: str, deliver: Deliver) -> StreamingQuery:
+def start(
+    frame: DataFrame, name: str, checkpoint: str, deliver: Deliver, passing: type[Exception]
+) -> StreamingQuery:
     """Start the query whose batches are delivered by writers, in executors.
 
     frame: columns writer, what is delivered, and then those of PLACE, which its order is by. Which
     rows a writer has may depend on the batch alone, and they are all in one task. name: begins
-    the names of writers, which stay the same as long as the checkpoint does.
+    the names of writers, which stay the same as long as the checkpoint does. passing: an error that
+    may pass.
     """
 
     def of_batch(batch: DataFrame, batch_id: int) -> None:
@@ -42,7 +48,7 @@ def start(frame: DataFrame, name: str, checkpoint: str, deliver: Deliver) -> Str
                 raise RuntimeError(f"expected the local property {QUERY}, as Spark sets it")
             count = 0
             for writer, mine in by_writer(rows):
-                deliver(f"{name}-{query}-{writer}", batch_id, mine)
+                persistently(passing, deliver, f"{name}-{query}-{writer}", batch_id, mine)
                 count += len(mine)
             yield pa.record_batch([[count]], schema=SENT)
 
@@ -50,6 +56,20 @@ def start(frame: DataFrame, name: str, checkpoint: str, deliver: Deliver) -> Str
 
     writer = frame.writeStream.foreachBatch(of_batch)
     return writer.option("checkpointLocation", checkpoint).start()
+
+
+def persistently(
+    passing: type[Exception], deliver: Deliver, name: str, batch_id: int, rows: list[tuple]
+) -> None:
+    """Deliver the rows of a writer; again after each error, as long as it may pass."""
+    deadline = time.monotonic() + PERSIST_S
+    while True:
+        try:
+            return deliver(name, batch_id, rows)
+        except passing:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(AGAIN_S)
 
 
 def by_writer(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[tuple]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import time
 import uuid
@@ -70,6 +71,12 @@ class Scene:
                     raise
                 time.sleep(0.1)
 
+    def deliver(self, batch_id: int, messages: list) -> None:
+        """Deliver as a task does."""
+        *where, name = self.ids
+        into = functools.partial(sink.deliver, *where)
+        writers.persistently(sink.KafkaException, into, name, batch_id, messages)
+
     def committed(self) -> list[tuple[bytes | None, bytes]]:
         """Return what a reader of committed messages sees, once no transaction is open."""
         settings = {
@@ -125,7 +132,7 @@ def test_a_task_that_was_taken_for_dead_writes_nothing_more(scene: Scene) -> Non
     twin.deliver(0, MESSAGES)
     with pytest.raises(sink.KafkaException):
         slow.deliver(0, MESSAGES)
-    sink.persistently(*scene.ids, 0, MESSAGES)  # as its task does next
+    scene.deliver(0, MESSAGES)  # as its task does next
     assert scene.committed() == MESSAGES
 
 
@@ -147,6 +154,6 @@ def test_a_commit_whose_answer_is_lost_is_not_done_again(
 
     known = sink.writer_of(*scene.ids)
     monkeypatch.setattr(known, "_producer", Deaf(known._producer))
-    sink.persistently(*scene.ids, 0, MESSAGES)
+    scene.deliver(0, MESSAGES)
     assert scene.committed() == MESSAGES
     assert sink.writer_of(*scene.ids) is not known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +63,8 @@ def deliver(
     url: str, batch_id: int, some: list[tuple], *, writer: str = "w", name="totals"
 ) -> None:
     key = KEY if name == "totals" else ()
-    table.persistently(url, name, COLUMNS, key, writer, batch_id, some)
+    into = functools.partial(table.deliver, url, name, COLUMNS, key)
+    table.writers.persistently(sa.exc.OperationalError, into, writer, batch_id, some)
 
 
 def test_a_batch_that_runs_again_is_there_once(url: str) -> None:
