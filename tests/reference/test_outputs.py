@@ -56,11 +56,17 @@ def test_they_have_the_fields_of_the_output_and_can_go_into_files(
     inputs = streaming.Inputs("", {0: "orders"}, read)
     made = streaming.outputs(spark, application, inputs, "totals")
     assert made.columns == ["writer", "customer", "n", "cents", *streaming.PLACE.names]
-    found = made.select("customer", "n", "cents").writeStream.format("parquet")
-    found = found.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    found = made.writeStream.format("parquet").option(
+        "checkpointLocation", str(tmp_path / "checkpoint")
+    )
     query = found.trigger(availableNow=True).start(str(tmp_path / "totals"))
     query.awaitTermination()
-    totals = spark.read.parquet(str(tmp_path / "totals"))
+    written = spark.read.parquet(str(tmp_path / "totals"))
+    totals = written.select("customer", "n", "cents")
     due = [("ada", 1, 5), ("ada", 2, 15), ("ada", 3, 30), ("bob", 1, 7)]
     expected = spark.createDataFrame(due, "customer string, n int, cents long")
     chispa.assert_df_equality(totals, expected, ignore_row_order=True)
+    # What a writer sorts by tells outputs apart, and has those of a key in their order.
+    rows = written.orderBy(*streaming.PLACE.names).collect()
+    assert len({tuple(row[name] for name in streaming.PLACE.names) for row in rows}) == len(due)
+    assert [row.n for row in rows if row.customer == "ada"] == [1, 2, 3]
