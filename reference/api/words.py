@@ -48,8 +48,7 @@ class Sink:
 class Computation(Generic[R]):
     """A step without state: ``function(record)`` returns a tuple of ``out``'s fields.
 
-    Or an iterable of such tuples, or None. On arrays: ``function(records)`` returns records of
-    layout ``out``.
+    Or an iterable of such tuples, or None.
     """
 
     name: str
@@ -95,20 +94,20 @@ class Timer(Generic[R, S]):
 class StateComputation(Generic[R, S]):
     """A step with state: ``function(record, state)`` changes the state of the record's key.
 
-    It returns what the function of a Computation does. On arrays:
-    ``function(records, rows, states)``, where the state of record i is ``states[rows[i]]``,
-    returns outputs; records of one key come in log order.
+    It returns what the function of a Computation does. only_last: of a key's outputs in a
+    micro-batch only the last.
 
-    combine: ``combine(records)`` returns (rest, outputs) such that outputs, and what the step
-    makes of the rest alone, is what the step makes of all; the state ends up the same. It
-    runs where the records are read, so that only the rest travels.
+    replaces: tells of an array of records which of them replace the state, whatever it was, and
+    give no output; all others must leave it as it is. Then what follows such a record of its key
+    is decided where it is read, and only the rest travels.
     """
 
     name: str
     state: State
-    function: Callable[[R, S], Result] | Callable[..., np.ndarray]
+    function: Callable[[R, S], Result]
     out: Layout | None = None
-    combine: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
+    replaces: Callable[[np.ndarray], np.ndarray] | None = None
+    only_last: bool = False
     timer: Timer[R, S] | None = None
 
 
@@ -244,8 +243,6 @@ def _check(where: str, pipeline: Pipeline, number: int, stage: Stage) -> None:
             expect(fresh, f"{step.name}: expected a state that no step before it has")
             states.append(step.state)
             if step.timer:
-                alone = not getattr(step.function, "on_arrays", False)
-                expect(alone, f"{step.name}: expected a function on one record beside a timer")
                 due, time = kind(step.state.layout, step.timer.due), kind(layout, step.timer.time)
                 expect(
                     due == time and due[1] in "iuf",

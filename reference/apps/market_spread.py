@@ -1,7 +1,7 @@
 """Market Spread: an order is rejected when the spread of its symbol is abnormal.
 
-Two state computations, `update` and `check`, on one state by symbol. What follows them is
-the same on arrays, and a combine: most orders can be decided where they are read.
+Two state computations, `update` and `check`, on one state by symbol. A quote replaces the whole
+state, so that most orders can be decided where they are read.
 """
 
 from functools import partial
@@ -18,8 +18,7 @@ from tickproof.reference.api import (
     State,
     StateComputation,
 )
-from tickproof.reference.api.arrays import grouped, joined, numbered, on_arrays
-from tickproof.reference.api.layouts import BadRecord, fields_of, framed, new
+from tickproof.reference.api.layouts import BadRecord, fields_of, framed
 
 #: A quote or an order; bid and offer mean something in quotes only. A symbol is eight
 #: letters, taken as one number.
@@ -97,56 +96,9 @@ def update_or_check(message: Message, state: Market) -> Verdict | None:
     return check(message, state)
 
 
-@on_arrays
-def on_many(messages: np.ndarray, rows: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """`update` and `check` for many messages, quotes, orders or both.
-
-    Orders without an earlier quote among the messages meet the state as it was.
-    """
-    rest, places, decided = _decided(messages, rows)
-    quotes = rest[messages["kind"][rest] == QUOTE_KIND]
-    orders = rest[messages["kind"][rest] == ORDER_KIND]
-    undecided = new(len(orders), VERDICT)
-    undecided["order_id"], undecided["symbol"] = messages["id"][orders], messages["symbol"][orders]
-    for name in ("quote_id", "bid", "offer"):
-        undecided[name] = states[name][rows[orders]]
-    undecided["verdict"] = rejects(undecided["quote_id"], undecided["bid"], undecided["offer"])
-    for name, field in (("quote_id", "id"), ("bid", "bid"), ("offer", "offer")):
-        states[name][rows[quotes]] = messages[field][quotes]
-    out = joined(undecided, decided)
-    return out[np.argsort(np.concatenate([orders, places]), kind="stable")]
-
-
-def combine(messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Decide each order that has an earlier quote of its symbol among the messages.
-
-    The rest: orders that have none, and the last quote of each symbol.
-    """
-    left, _, decided = _decided(messages, numbered(messages["symbol"])[1])
-    return messages[left], decided
-
-
-def _decided(messages, ids):
-    """Return (indexes of the rest in log order, indexes of decided orders, their verdicts)."""
-    order, first, last = grouped(ids)
-    at = np.arange(len(order), dtype=np.int32)
-    is_quote = messages["kind"][order] == QUOTE_KIND
-    # By sorted position: the newest quote so far, and where the symbol's messages begin.
-    quote = np.maximum.accumulate(np.where(is_quote, at, np.int32(-1)))
-    begin = np.maximum.accumulate(np.where(first, at, np.int32(0)))
-    seen = quote >= begin
-    mine = np.flatnonzero(seen & ~is_quote)
-    out = new(len(mine), VERDICT)
-    # Field by field: numpy takes whole records of mixed fields ten times slower.
-    orders, quotes = order[mine], order[quote[mine]]
-    out["order_id"], out["symbol"] = messages["id"][orders], messages["symbol"][orders]
-    out["quote_id"] = messages["id"][quotes]
-    out["bid"], out["offer"] = messages["bid"][quotes], messages["offer"][quotes]
-    out["verdict"] = rejects(out["quote_id"], out["bid"], out["offer"])
-    newest = quote[last & seen]
-    rest = np.concatenate([order[newest], order[~seen & ~is_quote]])
-    rest.sort()
-    return rest, orders, out
+def is_quote(messages: np.ndarray) -> np.ndarray:
+    """Return which messages replace the whole state of their symbol."""
+    return messages["kind"] == QUOTE_KIND
 
 
 def sensible(kinds: tuple[int, ...], messages: np.ndarray) -> None:
@@ -170,38 +122,27 @@ def only_reject(verdict: Verdict) -> Verdict | None:
     return verdict if verdict.verdict else None
 
 
-@on_arrays
-def only_rejects(verdicts: np.ndarray) -> np.ndarray:
-    """`only_reject` for many verdicts."""
-    return verdicts[verdicts["verdict"] == 1]
-
-
-def merged(emit: str, function=on_many, combine=combine, only=only_rejects) -> Application:
+def merged(emit: str) -> Application:
     """Return the app for quotes and orders in one stream, in one agreed order."""
-    step = StateComputation("update-or-check", MARKET, function, VERDICT, combine)
+    step = StateComputation("update-or-check", MARKET, update_or_check, VERDICT, replaces=is_quote)
     pipeline = Pipeline("market", _source(0, ORDER_KIND, QUOTE_KIND)).by("symbol").to(step)
-    return Application("market-spread", [_emitting(pipeline, emit, only)])
+    return Application("market-spread", [_emitting(pipeline, emit)])
 
 
-def two_streams(emit: str, updating=on_many, checking=on_many, only=only_rejects) -> Application:
+def two_streams(emit: str) -> Application:
     """Return the app for quotes in stream 0 and orders in stream 1."""
-    updates = StateComputation("update", MARKET, updating, VERDICT)
-    checks = StateComputation("check", MARKET, checking, VERDICT)
+    updates = StateComputation("update", MARKET, update, VERDICT, replaces=is_quote)
+    checks = StateComputation("check", MARKET, check, VERDICT)
     quotes = Pipeline("quotes", _source(0, QUOTE_KIND)).by("symbol").to(updates)
     orders = Pipeline("orders", _source(1, ORDER_KIND)).by("symbol").to(checks)
-    return Application("market-spread", [quotes, _emitting(orders, emit, only)])
-
-
-#: What the two take for functions on one record, and no combine.
-MERGED_ON_RECORDS = {"function": update_or_check, "combine": None, "only": only_reject}
-TWO_ON_RECORDS = {"updating": update, "checking": check, "only": only_reject}
+    return Application("market-spread", [quotes, _emitting(orders, emit)])
 
 
 def _source(stream: int, *kinds: int) -> Source:
     return Source(stream, MESSAGE, partial(sensible, kinds))
 
 
-def _emitting(pipeline: Pipeline, emit: str, only) -> Pipeline:
+def _emitting(pipeline: Pipeline, emit: str) -> Pipeline:
     if emit == "rejects":
-        pipeline = pipeline.to(Computation("only-rejects", only, VERDICT))
+        pipeline = pipeline.to(Computation("only-rejects", only_reject, VERDICT))
     return pipeline.into(Sink(0, VERDICT))

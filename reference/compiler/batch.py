@@ -1,8 +1,8 @@
 """The same application over files, in batch: the oracle of the streaming one.
 
 Another path on purpose: all input at once, key by key in one table of states. No Spark that
-gathers, no micro-batches, no places, no columns, no buckets, no combine, no connector, no
-checkpoint.
+gathers, no micro-batches, no places, no columns, no buckets, nothing compiled or decided ahead,
+no connector, no checkpoint.
 """
 
 from __future__ import annotations
@@ -80,6 +80,6 @@ def outputs(
                 keyed: tuple[np.ndarray, ...] = ()
                 if isinstance(step, StateComputation):
                     keyed = mine, tables[step.state.name]
-                flows[number], at = stepped(step, flows[number], *keyed)
-                mine = None if at is None else mine[at]
+                flows[number], at = stepped(step, flows[number], *keyed, compiling=False)
+                mine = mine[at]
     return {stream: np.concatenate(records) for stream, records in sunk.items()}

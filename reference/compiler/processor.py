@@ -28,7 +28,7 @@ from tickproof.reference.compiler.columns import (
     to_buckets,
     to_records,
 )
-from tickproof.reference.compiler.steps import UNKNOWN, StepError, through
+from tickproof.reference.compiler.steps import StepError, through
 from tickproof.reference.connectors.wire import CHUNK_BYTES
 
 _OUTPUT = Row(*OUTPUT.names)
@@ -102,8 +102,6 @@ class KeyedStage(StatefulProcessor):
                         else self._on(made, origins, rows)
                     )
         except StepError as error:
-            if error.index == UNKNOWN:
-                raise
             raise StepError(0, f"key {keys[error.index]}: {error}") from error
 
     def _sent(self, stream: int, made: np.ndarray, rows: list[Row]) -> Iterator[Row]:

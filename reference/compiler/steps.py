@@ -1,24 +1,23 @@
 """The work of a stage as pure functions over records; no Spark.
 
-All forms use them: a chunk of the log is decoded, and the function of a step is applied to
-each of its records, or to all of them where it is written on arrays.
+A chunk of the log is decoded, and the function of a step is applied to each of its records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from tickproof.reference.api import Sink, Source, StateComputation, Timer
+from tickproof.reference.api.arrays import numbered, taken
 from tickproof.reference.api.layouts import BadRecord, Layout, cast, fields, new, one_by_one, view
 from tickproof.reference.api.words import Result, Stage, Step
+from tickproof.reference.compiler.loops import loop_of
 from tickproof.reference.connectors.wire import Chunk
-
-#: The index of a record that a function on arrays does not tell.
-UNKNOWN = -1
 
 
 class RecordError(ValueError):
@@ -84,8 +83,7 @@ def through(
     """Take records through a stage. Record i has the state ``states[NAME][rows[i]]``.
 
     Yield what its sinks get, and at last what goes on to the next stage, for which the sink is
-    None: (sink, records, for each the index of the record that it was made of). Behind a
-    function on arrays that index is UNKNOWN.
+    None: (sink, records, for each the index of the record that it was made of).
     """
     origins = np.arange(len(records))
     for step in stage.steps:
@@ -99,37 +97,37 @@ def through(
         try:
             records, at = stepped(step, records, *keyed)
         except StepError as error:
-            if error.index != UNKNOWN:
-                error.index = int(origins[error.index])
+            error.index = int(origins[error.index])
             raise
-        origins = np.full(len(records), UNKNOWN) if at is None else origins[np.array(at, int)]
+        origins = origins[at]
     yield None, records, origins
 
 
-def on_arrays(step: Step) -> bool:
-    """Return whether a step's function takes all records at once."""
-    return getattr(step.function, "on_arrays", False)
-
-
-def all_at_once(step: Step, records: np.ndarray, *keyed: np.ndarray) -> np.ndarray:
-    """Apply a function on arrays; keyed: rows and states. StepError for another layout."""
-    made: np.ndarray = step.function(records, *keyed)  # type: ignore[assignment, call-arg]
-    expected, found = step.out or records.dtype, getattr(made, "dtype", made)
-    if found != expected:
-        raise StepError(UNKNOWN, f"{step.name}: expected records of {expected}, got {found}")
-    return made
-
-
 def stepped(
-    step: Step, records: np.ndarray, *keyed: np.ndarray
-) -> tuple[np.ndarray, list[int] | None]:
+    step: Step, records: np.ndarray, *keyed: np.ndarray, compiling: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Apply a step to records of many keys; keyed: rows and states, of a step with state.
 
-    The state of record i is ``states[rows[i]]``. Return what `applied` does, without the
-    indexes where the function is on arrays.
+    The state of record i is ``states[rows[i]]``. Return the outputs as records, and for each the
+    index of its record. compiling: where it can be done, and there are many records.
     """
-    if on_arrays(step):
-        return all_at_once(step, records, *keyed), None
+    made = None
+    if compiling and (loop := loop_of(step, records)):
+        # What goes wrong there goes wrong in Python, too, which tells where and why.
+        with suppress(Exception):
+            made = loop(records, *keyed)
+    made, at = made or _in_python(step, records, *keyed)
+    if isinstance(step, StateComputation) and step.only_last:
+        rows, newest = keyed[0][at], np.zeros(len(keyed[1]), int)
+        newest[rows] = np.arange(len(rows))  # numpy keeps the last value of a row
+        last = np.unique(newest[rows])
+        made, at = made[last], at[last]
+    return made, at
+
+
+def _in_python(
+    step: Step, records: np.ndarray, *keyed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     if not keyed:
         return applied(step, records)
     rows, states = keyed
@@ -139,6 +137,25 @@ def stepped(
         # By its class: a field may have the name of the method.
         states[row] = KeyState.table(state)[0]
     return made
+
+
+def ahead(step: StateComputation, key: str, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Decide what follows a record that replaces the state of its key: (the rest, outputs).
+
+    The rest alone has the same effect on the state, and makes the other outputs.
+    """
+    assert step.replaces
+    distinct, rows = numbered(records[key])
+    replacing = np.flatnonzero(step.replaces(records))
+    first, last = np.full(len(distinct), len(records)), np.full(len(distinct), -1)
+    first[rows[replacing[::-1]]] = replacing[::-1]
+    last[rows[replacing]] = replacing
+    at = np.arange(len(records))
+    known = at >= first[rows]
+    decided, rest = np.flatnonzero(known), np.flatnonzero(~known | (at == last[rows]))
+    local = np.zeros(len(distinct), step.state.layout)
+    outputs, _ = stepped(step, taken(records, decided), rows[decided], local)
+    return taken(records, rest), outputs
 
 
 class KeyState:
@@ -170,7 +187,7 @@ class KeyState:
         vars(self)[name] = value
 
 
-def applied(step: Step, records: np.ndarray, *states: Iterable) -> tuple[np.ndarray, list[int]]:
+def applied(step: Step, records: np.ndarray, *states: Iterable) -> tuple[np.ndarray, np.ndarray]:
     """Apply a function on one record to each; states: that of each record, if there is one.
 
     Return the outputs as records, and for each the index of its record. Integers wrap.
@@ -188,7 +205,7 @@ def applied(step: Step, records: np.ndarray, *states: Iterable) -> tuple[np.ndar
                 raise StepError(at, f"{step.name}: {error}") from error
     layout = step.out or records.dtype
     try:
-        return _packed(layout, [one for _, one in given]), [at for at, _ in given]
+        return _packed(layout, [one for _, one in given]), np.array([at for at, _ in given], int)
     except ValueError:
         for at, one in given:
             try:

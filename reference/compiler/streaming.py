@@ -28,14 +28,7 @@ from tickproof.reference.compiler.columns import (
     to_sink,
 )
 from tickproof.reference.compiler.processor import KeyedStage
-from tickproof.reference.compiler.steps import (
-    UNKNOWN,
-    StepError,
-    decoded,
-    on_arrays,
-    refused,
-    through,
-)
+from tickproof.reference.compiler.steps import StepError, ahead, decoded, refused, through
 from tickproof.reference.connectors.sink import write
 from tickproof.reference.connectors.source import Planned, read
 from tickproof.reference.connectors.wire import CHUNK_BYTES, Chunk
@@ -66,7 +59,6 @@ def start(
     computed by them. coalesce: take records through the first stage where they are read, not in a
     step of their own. combine: have one. All three are fixed for the life of a checkpoint.
     """
-    expect_rows(application)
     schema, frames = in_spark(leaving(application, 0)), []
     if not 0 < buckets <= MOST:
         raise PipelineError(f"buckets: expected 1 to {MOST}, got {buckets}")
@@ -85,21 +77,6 @@ def start(
             frames.append(chunks.mapInArrow(partial(apart, reading), schema))
     rows = keyed(application, frames, buckets)
     return write(rows, in_log_order, log, checkpoint, planned)
-
-
-def expect_rows(application: Application) -> None:
-    """Raise PipelineError for a function on arrays in a place that rows do not take it."""
-    for number, stage in ((n, s) for p in application.pipelines for n, s in enumerate(p.stages)):
-        steps = [step for step in stage.steps if not isinstance(step, Sink)]
-        arrays = [at for at, step in enumerate(steps) if on_arrays(step)]
-        if not arrays:
-            continue
-        where = f"{application.name}: {steps[arrays[0]].name}: expected a function on one record"
-        if len(application.keys) > 1:
-            raise PipelineError(f"{where}, since there are several keys")
-        after = steps[arrays[0] + 1 :]
-        if number and any(isinstance(step, StateComputation) for step in after):
-            raise PipelineError(f"{where}, since a step with state follows")
 
 
 def keyed(
@@ -145,7 +122,7 @@ def first_stage(
     pipeline, schema = application.pipelines[number], leaving(application, 0)
     passed = _passed(pipeline, partition, chunks)
     if len(application.keys) == 1 and combine:
-        passed = _combined(pipeline.stages[1], passed)
+        passed = _decided_ahead(pipeline.stages[1], passed)
     for sink, records, offsets in passed:
         place = number, partition, int(offsets[0])
         if sink or not application.keys:
@@ -196,21 +173,19 @@ def _passed(
         try:
             for sink, made, origins in through(pipeline.stages[0], records):
                 if len(made):
-                    yield sink, made, offsets[np.maximum(origins, 0)]
+                    yield sink, made, offsets[origins]
         except StepError as error:
-            if error.index == UNKNOWN:
-                raise
             raise refused(pipeline.source, partition, offsets[error.index], error) from error
 
 
-def _combined(stage: Stage, passed: Passed) -> Passed:
-    """Decide what chunks can decide without state, if the stage begins with a combine.
+def _decided_ahead(stage: Stage, passed: Passed) -> Passed:
+    """Decide what chunks decide without state, where records replace it.
 
-    What is left of a chunk is combined with the next one, so that little of a range travels.
+    What is left of a chunk is joined with the next one, so that little of a range travels.
     """
     first, *after = stage.steps
     alone = not any(isinstance(step, StateComputation) for step in after)
-    if not (isinstance(first, StateComputation) and first.combine and alone):
+    if not (isinstance(first, StateComputation) and first.replaces and stage.key and alone):
         yield from passed
         return
     rest, since = np.empty(0), np.empty(0)
@@ -219,7 +194,7 @@ def _combined(stage: Stage, passed: Passed) -> Passed:
             records = joined(rest, records)
         else:
             since = offsets
-        rest, outputs = first.combine(records)
+        rest, outputs = ahead(first, stage.key, records)
         for sink, made, _ in through(replace(stage, steps=tuple(after)), outputs):
             if sink and len(made):
                 yield sink, made, offsets

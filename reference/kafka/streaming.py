@@ -23,7 +23,7 @@ from tickproof.reference.compiler.columns import (
     to_columns,
 )
 from tickproof.reference.compiler.steps import checked, refused
-from tickproof.reference.compiler.streaming import expect_rows, first_stage, keyed
+from tickproof.reference.compiler.streaming import first_stage, keyed
 from tickproof.reference.kafka import sink
 
 #: Who delivers a row: see `sinks.writers`.
@@ -92,7 +92,6 @@ def _processed(
     spark: SparkSession, application: Application, inputs: Inputs, name: str, max_records: int
 ) -> DataFrame:
     """Return the rows that leave the last stage."""
-    expect_rows(application)
     if len(application.sinks) != 1 or application.sinks[0].encoder is None:
         raise PipelineError(f"{application.name}: expected one sink, with an encoder")
     if not application.keys and len(application.pipelines) > 1:

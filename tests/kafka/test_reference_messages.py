@@ -41,7 +41,7 @@ def of(way: str):
 @pytest.mark.parametrize("vector", named(of("out")))
 def test_an_input_message_has_the_fields_of_its_record(engine, vector):
     app = vector["app"]
-    application = apps.make(app, PARAMS.get(app, {}), on_arrays=False)
+    application = apps.make(app, PARAMS.get(app, {}))
     fields = tuple(map(int, record(vector, application.pipelines[0].source.decoder)))
     decode, _ = engine.FORMS[app]
     made = decode(vector["value"].encode())
@@ -53,7 +53,7 @@ def test_an_input_message_has_the_fields_of_its_record(engine, vector):
 @pytest.mark.parametrize("vector", named(of("in")))
 def test_an_output_becomes_its_message(engine, vector):
     app = vector["app"]
-    application = apps.make(app, PARAMS.get(app, {}), on_arrays=False)
+    application = apps.make(app, PARAMS.get(app, {}))
     _, encode = engine.FORMS[app]
     key, value = encode(record(vector, application.sinks[0].encoder))
     due = json.loads(vector["value"])

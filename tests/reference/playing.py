@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, pairwise
@@ -11,11 +13,13 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
 from tickproof.reference.api import Application
 from tickproof.reference.api.layouts import fields
+from tickproof.reference.compiler import loops
 from tickproof.reference.compiler.columns import OUTPUT, in_log_order
 from tickproof.reference.compiler.processor import KeyedStage, Tables
 from tickproof.reference.compiler.streaming import apart, as_they_are, rows_of
@@ -75,6 +79,14 @@ splits = st.builds(
     buckets=st.sampled_from([1, 2, 3, 8, 200]),
     apart=st.booleans(),
 )
+
+
+@contextmanager
+def compiling(at_once: bool) -> Iterator[None]:
+    """Compile functions before their first record, or never."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loops, "FEW", -1 if at_once else sys.maxsize)
+        yield
 
 
 def play(

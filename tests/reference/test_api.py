@@ -21,7 +21,7 @@ from tickproof.reference.api import (
     Timer,
     words,
 )
-from tickproof.reference.api.arrays import grouped, numbered, on_arrays
+from tickproof.reference.api.arrays import numbered
 from tickproof.reference.api.layouts import (
     BadRecord,
     cast,
@@ -162,22 +162,6 @@ REFUSED = {
     "a timer on a text": (
         [pipeline("at", counting(state=AT, timer=Timer("at", "at", nothing)), decoder=TEXTS)],
         "app, pipeline one: count: expected a timer on numbers of one type, got |S8 and |S8",
-    ),
-    "a timer beside a function on arrays": (
-        [
-            pipeline(
-                "key",
-                StateComputation(
-                    "count",
-                    TOTAL,
-                    on_arrays(lambda *_: None),
-                    RECORD,
-                    timer=Timer("n", "key", nothing),
-                ),
-                sink=SINK,
-            )
-        ],
-        "app, pipeline one: count: expected a function on one record beside a timer",
     ),
     "step without decoder": (
         [pipeline(plain("twice"), decoder=None, sink=SINK)],
@@ -391,16 +375,6 @@ def test_a_view_of_records_of_another_size_is_refused(size):
     with pytest.raises(BadRecord, match=f"^expected a payload of 8 bytes, got {size}$") as caught:
         view(data, OTHER)
     assert caught.value.index == 0
-
-
-@pytest.mark.parametrize("ids", [[], [3], [2, 1, 2, 2, 0, 1], [70_000, 1, 70_000, 65_535]])
-def test_grouping_is_stable_and_marks_the_ends(ids):
-    order, first, last = grouped(np.array(ids, np.int32))
-    expected = sorted(range(len(ids)), key=lambda place: ids[place])
-    assert order.tolist() == expected
-    groups = [ids[place] for place in expected]
-    assert first.tolist() == [i == 0 or groups[i - 1] != x for i, x in enumerate(groups)]
-    assert last.tolist() == [groups[i + 1 : i + 2] != [x] for i, x in enumerate(groups)]
 
 
 def test_keys_are_numbered():

@@ -1,4 +1,4 @@
-"""Each app on records, on arrays and combined: the same for every split of its input.
+"""Each app as Python, compiled and decided ahead: the same for every split of its input.
 
 And the same as a slow, obvious oracle that knows dicts and whole numbers only.
 """
@@ -6,19 +6,20 @@ And the same as a slow, obvious oracle that knows dicts and whole numbers only.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.reference.playing import Input, Split, plain, play, splits
+from tests.reference.playing import Input, Played, Split, compiling, plain, play, splits
 from tickproof.generators.numbers import EDGE_KEYS, EDGE_NUMBERS
 from tickproof.generators.recipes import build
 from tickproof.reference.api import Computation
 from tickproof.reference.api.layouts import framed, new
 from tickproof.reference.apps import count, double, market_spread
-from tickproof.reference.compiler.steps import applied
+from tickproof.reference.compiler.steps import ahead, applied
 
 SYMBOLS = (b"A       ", b"BRK B   ", b"ZVZZTEST")
 #: Bid and offer at the edges of the rule, no quote worth the name, and crossed ones.
@@ -56,10 +57,9 @@ def test_double(numbers, partitions, split):
     records["x"] = numbers
     given_ = by_partition(records, list(range(len(numbers))), partitions)
     expected = Counter((wrapped(2 * x),) for x in numbers)
-    with np.errstate(over="ignore"):
-        one_by_one = play(double.application(double.double), given_, split)
-    assert Counter(one_by_one.outputs) == expected
-    assert Counter(play(double.application(), given_, split).outputs) == expected
+    for at_once in (False, True):
+        with compiling(at_once):
+            assert Counter(play(double.application(), given_, split).outputs) == expected
 
 
 def test_a_record_may_have_padding_and_fields_of_any_name():
@@ -111,8 +111,9 @@ def values(pairs: list[tuple[int, int]], partitions: int) -> Input:
 def test_count_every(pairs, partitions, split):
     records = values(pairs, partitions)
     expected, state = points(records, split)
-    for application in (count.application("every", count.count), count.application("every")):
-        played = play(application, records, split)
+    for at_once in (False, True):
+        with compiling(at_once):
+            played = play(count.application("every"), records, split)
         assert [by_key(batch) for batch in played.batches] == expected
         assert played.state == state
 
@@ -122,16 +123,19 @@ def test_count_every(pairs, partitions, split):
 def test_count_some(pairs, partitions, split):
     records = values(pairs, partitions)
     expected, state = points(records, split)
-    played = play(count.application("some"), records, split)
     lasts = [{key: batch[key][-1:] for key in batch} for batch in expected]
-    assert [by_key(batch) for batch in played.batches] == lasts
-    assert played.state == state
+    for at_once in (False, True):
+        with compiling(at_once):
+            played = play(count.application("some"), records, split)
+        assert [by_key(batch) for batch in played.batches] == lasts
+        assert played.state == state
 
 
 def test_count_adds_what_was_counted_before():
     records = values([(7, 5), (7, 10), (7, 15)], 1)
-    for function in (count.count, count.count_every):
-        played = play(count.application("every", function), records, Split(4, batches=3))
+    for at_once in (False, True):
+        with compiling(at_once):
+            played = play(count.application("every"), records, Split(4, batches=3))
         assert played.outputs == [(7, 1, 5), (7, 2, 15), (7, 3, 30)]
 
 
@@ -184,26 +188,22 @@ def verdicts(records: Input, split: Split, emit: str) -> tuple[list[Counter], li
     return batches, sorted((symbol, *quotes.get(symbol, (0, 0, 0))) for symbol in symbols)
 
 
-def expect_verdicts(applications, records: Input, split: Split, emit: str) -> None:
+def in_every_way(application, records: Input, split: Split) -> Iterator[Played]:
+    """Play it compiled and as Python, with what is decided ahead and without."""
+    for at_once in (False, True):
+        with compiling(at_once):
+            for combine in (False, True):
+                yield play(application, records, split, combine=combine)
+
+
+def expect_verdicts(application, records: Input, split: Split, emit: str) -> None:
     """Expect the oracle's verdicts of each batch, each once, and its state."""
     expected, state = verdicts(records, split, emit)
-    for application in applications:
-        played = play(application, records, split)
+    for played in in_every_way(application, records, split):
         assert [Counter(batch) for batch in played.batches] == expected
-        # With a combine, a symbol whose orders were all decided early may be unknown here,
-        # but its newest quote is always kept.
+        # A symbol whose orders were all decided ahead may be unknown here, but its newest quote
+        # is always kept.
         assert [row for row in played.state if row[1]] == [row for row in state if row[1]]
-
-
-def merged_in_every_form(emit: str) -> list:
-    functions = market_spread.update_or_check, market_spread.on_many
-    combines = None, market_spread.combine
-    return [market_spread.merged(emit, f, c) for f in functions for c in combines]
-
-
-def two_streams_in_every_form(emit: str) -> list:
-    one_by_one = market_spread.two_streams(emit, market_spread.update, market_spread.check)
-    return [one_by_one, market_spread.two_streams(emit)]
 
 
 emits = st.sampled_from(["rejects", "verdicts"])
@@ -213,14 +213,14 @@ emits = st.sampled_from(["rejects", "verdicts"])
 @given(messages, emits, st.integers(1, 3), splits)
 def test_market_spread_merged(rows, emit, partitions, split):
     records = market(rows, partitions, two=False)
-    expect_verdicts(merged_in_every_form(emit), records, split, emit)
+    expect_verdicts(market_spread.merged(emit), records, split, emit)
 
 
 @settings(deadline=None)
 @given(messages, emits, st.integers(1, 3), splits)
 def test_market_spread_two_streams(rows, emit, partitions, split):
     records = market(rows, partitions, two=True)
-    expect_verdicts(two_streams_in_every_form(emit), records, split, emit)
+    expect_verdicts(market_spread.two_streams(emit), records, split, emit)
 
 
 @pytest.mark.parametrize(
@@ -237,23 +237,22 @@ def test_market_spread_two_streams(rows, emit, partitions, split):
 def test_the_rule_at_its_edges(bid, offer, rejected):
     records = market([(False, 0, (bid, offer)), (True, 0, (9, 9))], 1, two=False)
     symbol = int.from_bytes(SYMBOLS[0], "little")
-    for application in merged_in_every_form("verdicts"):
-        played = play(application, records, Split(0))
+    for played in in_every_way(market_spread.merged("verdicts"), records, Split(0)):
         assert played.outputs == [(2, symbol, 1, bid, offer, rejected)]
 
 
 def test_an_order_without_a_quote_is_rejected():
     records = market([(True, 0, (9, 9)), (False, 0, (40, 42)), (True, 1, (9, 9))], 1, two=False)
     first, second = (int.from_bytes(symbol, "little") for symbol in SYMBOLS[:2])
-    for application in merged_in_every_form("rejects"):
-        played = play(application, records, Split(0))
+    for played in in_every_way(market_spread.merged("rejects"), records, Split(0)):
         assert sorted(played.outputs) == [(1, first, 0, 0, 0, 1), (3, second, 0, 0, 0, 1)]
 
 
-def test_combine_leaves_only_what_the_state_must_see():
+def test_what_is_decided_ahead_leaves_only_what_the_state_must_see():
     rows = [(False, 0, (40, 42))] * 50 + [(True, 0, (9, 9))] * 50 + [(True, 1, (9, 9))] * 3
     (records,) = market(rows, 1, two=False).values()
-    rest, decided = market_spread.combine(records)
+    step = market_spread.merged("verdicts").pipelines[0].stages[1].steps[0]
+    rest, decided = ahead(step, "symbol", records)
     assert rest["id"].tolist() == [50, 101, 102, 103]
     assert decided["order_id"].tolist() == list(range(51, 101))
 
@@ -292,8 +291,7 @@ def test_market_spread_over_a_market_of_the_kit(inputs, split, emit, symbols):
         reject_one_in=20,
         partitions=3,
     )
-    applications = [market_spread.merged(emit), market_spread.merged(emit, combine=None)]
-    expect_verdicts(applications, records, split, emit)
+    expect_verdicts(market_spread.merged(emit), records, split, emit)
 
 
 @settings(max_examples=15, deadline=None)
@@ -310,7 +308,7 @@ def test_market_spread_over_two_streams_of_the_kit(inputs, split, emit):
         partitions=2,
         inputs="two",
     )
-    expect_verdicts([market_spread.two_streams(emit)], records, split, emit)
+    expect_verdicts(market_spread.two_streams(emit), records, split, emit)
 
 
 @settings(max_examples=15, deadline=None)

@@ -22,7 +22,6 @@ from tickproof.reference.compiler import batch
 ROOT = Path(__file__).parents[2]
 RECORDS = 400
 #: Whether functions take arrays.
-WAYS = {"records": False, "arrays": True}
 
 
 @pytest.fixture
@@ -32,9 +31,9 @@ def served(tmp_path):
         yield made
 
 
-def go_on(spark, served: Served, checkpoint: str, on_arrays: bool) -> None:
+def go_on(spark, served: Served, checkpoint: str) -> None:
     """Run to the end from what a checkpoint has; expect all points as in batch, and its own."""
-    application = apps.make("count", {"emit": "every"}, on_arrays=on_arrays)
+    application = apps.make("count", {"emit": "every"})
     served.publish()
     with running(spark, application, served, checkpoint, max_records=200) as run:
         run.until(served.ends)
@@ -43,7 +42,7 @@ def go_on(spark, served: Served, checkpoint: str, on_arrays: bool) -> None:
         batch.run(spark, application, served.files),
     )
     assert_df_equality(made, expected, ignore_row_order=True, ignore_nullable=True)
-    double = apps.make("double", {}, on_arrays=on_arrays)
+    double = apps.make("double", {})
     with running(spark, double, served, checkpoint) as run:
         text = f"CheckpointError: {checkpoint}: application: expected 'double', got 'count'"
         assert text in run.failure()
@@ -55,18 +54,17 @@ def offsets(spark, checkpoint: str) -> int:
 
 
 @LONG
-@pytest.mark.parametrize("on_arrays", WAYS.values(), ids=WAYS)
-def test_a_checkpoint_whose_path_is_no_local_one(spark, served, tmp_path, on_arrays, monkeypatch):
+def test_a_checkpoint_whose_path_is_no_local_one(spark, served, tmp_path, monkeypatch):
     # A mount table: what Hadoop calls viewfs://table/far lies in a folder of another name.
     (tmp_path / "near").mkdir()
     monkeypatch.chdir(tmp_path)
     spark.conf.set("fs.viewfs.mounttable.table.link./far", (tmp_path / "near").as_uri())
     checkpoint = "viewfs://table/far/checkpoint"
-    application = apps.make("count", {"emit": "every"}, on_arrays=on_arrays)
+    application = apps.make("count", {"emit": "every"})
     served.publish(0.5)
     with running(spark, application, served, checkpoint, max_records=200) as run:
         run.until(served.ends)
-    go_on(spark, served, checkpoint, on_arrays)
+    go_on(spark, served, checkpoint)
     assert (tmp_path / "near" / "checkpoint" / "commits" / "0").is_file()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(("viewfs", "far"))]
 
@@ -77,30 +75,24 @@ import sys
 from tickproof.reference import apps, java, session
 from tickproof.reference.compiler import streaming
 
-way, host, port, token, checkpoint = sys.argv[1:]
+host, port, token, checkpoint = sys.argv[1:]
 java.prepare()
 address = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 spark = session.start("local[2]", address)
-application = apps.make("count", {"emit": "every"}, on_arrays=way == "True")
+application = apps.make("count", {"emit": "every"})
 log = {"host": host, "port": port, "token": token}
 streaming.start(spark, application, log, {0: 2}, checkpoint, max_records=20).awaitTermination()
 """
 
 
 @LONG
-@pytest.mark.parametrize("on_arrays", WAYS.values(), ids=WAYS)
-def test_a_checkpoint_on_hdfs_outlives_a_driver_that_was_killed(spark, served, tmp_path, on_arrays):
+def test_a_checkpoint_on_hdfs_outlives_a_driver_that_was_killed(spark, served, tmp_path):
     (tmp_path / "hdfs").mkdir()
     (tmp_path / "program.py").write_text(PROGRAM)
     with hdfs(tmp_path / "hdfs") as url:
-        checkpoint = f"{url}/{on_arrays}/checkpoint"
+        checkpoint = f"{url}/checkpoint"
         served.publish(0.5)
-        command = [
-            sys.executable,
-            tmp_path / "program.py",
-            str(on_arrays),
-            *served.options.values(),
-        ]
+        command = [sys.executable, tmp_path / "program.py", *served.options.values()]
         driver = subprocess.Popen(
             [*command, checkpoint], cwd=tmp_path, stdin=subprocess.DEVNULL, start_new_session=True
         )
@@ -114,6 +106,6 @@ def test_a_checkpoint_on_hdfs_outlives_a_driver_that_was_killed(spark, served, t
             driver.wait(DEADLINE_S)
         before = offsets(spark, checkpoint)
         assert before > 0 and served.released != served.ends, "it was not killed in mid-stream"
-        go_on(spark, served, checkpoint, on_arrays)
+        go_on(spark, served, checkpoint)
         assert offsets(spark, checkpoint) > before
         assert not [path for path in tmp_path.iterdir() if path.name.startswith("hdfs:")]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 
 from tests.long import LONG, few
-from tests.reference.playing import batches, kept, plain, play, rows_in, splits
+from tests.reference.playing import batches, compiling, kept, plain, play, rows_in, splits
 from tests.reference.querying import recorded, running
 from tests.reference.served import Served, partition
 from tests.reference.test_apps import (
@@ -39,7 +39,6 @@ from tickproof.reference.api import (
     State,
     StateComputation,
     Timer,
-    arrays,
 )
 from tickproof.reference.api.layouts import framed, new
 from tickproof.reference.apps import count
@@ -53,7 +52,7 @@ from tickproof.reference.compiler.processor import KeyedStage
 from tickproof.reference.compiler.steps import KeyState, RecordError, StepError, applied
 from tickproof.reference.connectors.wire import Chunk
 
-COUNT = apps.make("count", {"emit": "every"}, on_arrays=False)
+COUNT = apps.make("count", {"emit": "every"})
 (ALL,) = COUNT.pipelines
 POINTS = Sink(0, count.POINT)
 VALUES = Pipeline("all", Source(0, count.VALUE))
@@ -68,10 +67,11 @@ BUCKETS_OF = {"u": [0, 121, 243], "S": [33, 183, 13]}
 
 @settings(deadline=None)
 @given(keyed, st.integers(1, 3), splits, st.booleans())
-def test_count_in_order(pairs, partitions, split, on_arrays):
+def test_count_in_order(pairs, partitions, split, at_once):
     records = values(pairs, partitions)
     expected, state = points(records, split)
-    played = play(apps.make("count", {"emit": "every"}, on_arrays), records, split)
+    with compiling(at_once):
+        played = play(COUNT, records, split)
     assert [by_key(b) for b in played.batches] == expected
     assert played.state == state
 
@@ -86,13 +86,14 @@ def test_count_in_order(pairs, partitions, split, on_arrays):
     st.booleans(),
     st.booleans(),
 )
-def test_market_spread_in_every_way(rows_, emit, inputs, partitions, split, on_arrays, combine):
+def test_market_spread_in_every_way(rows_, emit, inputs, partitions, split, at_once, combine):
     params = {"inputs": inputs, "emit": emit}
-    application = apps.make("market-spread", params, on_arrays=on_arrays)
+    application = apps.make("market-spread", params)
     records = market(rows_, partitions, two=inputs == "two")
     expected, state = verdicts(records, split, emit)
     # Run again, with rows that arrive in another order, a batch is the same, byte for byte.
-    first, again = (play(application, records, split, shuffle, combine) for shuffle in (1, 2))
+    with compiling(at_once):
+        first, again = (play(application, records, split, shuffle, combine) for shuffle in (1, 2))
     assert first.batches == again.batches
     assert [Counter(b) for b in first.batches] == expected
     # Of a symbol whose orders were all decided early nothing is stored.
@@ -121,10 +122,13 @@ def test_most_orders_are_decided_where_they_are_read():
 def test_what_is_decided_early_has_a_bucket_that_follows_from_its_partition(type_):
     layout = framed(("schema", type_), ("value", "<i8"))
 
-    def combine(records):
-        return records[:1], records[1:]
+    def is_first(records):
+        return records["value"] == 5
 
-    step = StateComputation("step", count.TOTAL, times_and_values, layout, combine)
+    def later(record, state):
+        return None if record.value == 5 else record
+
+    step = StateComputation("step", count.TOTAL, later, layout, is_first)
     pipeline = Pipeline("all", Source(0, layout)).by("schema").to(step).into(Sink(0, layout))
     records = new(3, layout)
     records["value"] = 5, 6, 7
@@ -326,7 +330,8 @@ def test_a_result_that_does_not_fit_the_sink_names_the_key(spark, tmp_path, key,
     def counted(record, state):
         return key(record.key)
 
-    application = count.application("every", counted)
+    step = StateComputation("count", count.TOTAL, counted, count.POINT)
+    application = Application("count", [VALUES.by("key").to(step).into(POINTS)])
     records = new(2, count.VALUE)
     records["key"] = 7
     part = partition(tmp_path / "in", 0, 0, records)
@@ -425,35 +430,6 @@ def test_two_pipelines_whose_columns_differ():
     pipelines = [ALL, Pipeline("other", Source(1, other)).by("key").to(step)]
     with pytest.raises(PipelineError, match=r"^app: two pipelines, one field: .*value"):
         leaving(Application("app", pipelines), 0)
-
-
-def test_functions_on_arrays_are_refused_with_several_keys(tmp_path):
-    @arrays.on_arrays
-    def nothing(records, rows, states):
-        return records[:0]
-
-    (pipeline,) = TWO_KEYS.pipelines
-    first, second, third = pipeline.stages
-    steps = (replace(second.steps[0], function=nothing),)
-    stages = (first, replace(second, steps=steps), third)
-    application = replace(TWO_KEYS, pipelines=[replace(pipeline, stages=stages)])
-    text = "^two-keys: times: expected a function on one record, since there are several keys"
-    with pytest.raises(PipelineError, match=text):
-        rows.start(None, application, {}, {}, tmp_path)
-
-
-def test_a_step_with_state_behind_a_function_on_arrays_is_refused(tmp_path):
-    """It gives no index of the record that an output was made of, so none of a state."""
-
-    @arrays.on_arrays
-    def same(records):
-        return records
-
-    step = Computation("same", same, count.VALUE)
-    application = Application("app", [VALUES.by("key").to(step).to(COUNTED).into(POINTS)])
-    with pytest.raises(PipelineError, match=r"^app: same: .* since a step with state follows"):
-        rows.start(None, application, {}, {}, tmp_path)
-    rows.expect_rows(Application("app", [VALUES.to(step).by("key").to(COUNTED).into(POINTS)]))
 
 
 @pytest.mark.parametrize(

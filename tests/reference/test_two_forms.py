@@ -15,7 +15,6 @@ from tickproof.reference.api import (
     StateComputation,
     Timer,
 )
-from tickproof.reference.api.arrays import on_arrays
 from tickproof.reference.api.layouts import framed, new
 from tickproof.reference.apps import vwap
 from tickproof.reference.compiler import batch
@@ -79,13 +78,6 @@ def assigned(name, value):
 def test_what_a_state_cannot_hold_is_never_cut_off(form, function, field, said):
     with pytest.raises(StepError, match=said):
         form(application(function, [field]), values(2**53 + 1, 1))
-
-
-@pytest.mark.parametrize("form", [in_rows, in_batch])
-@pytest.mark.parametrize("made", [new(2, VALUE), None])
-def test_what_a_function_on_arrays_may_return(form, made):
-    with pytest.raises(StepError, match=r"^step: expected records of .*, got "):
-        form(application(on_arrays(lambda *_: made), [("n", "<u8")]), values(5))
 
 
 @pytest.mark.parametrize("form", [in_rows, in_batch])
