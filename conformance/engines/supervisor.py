@@ -113,6 +113,12 @@ class Supervisor:
             answer["processes"] = (self._known_by_role() if self._roles else self._copies()) or [
                 {"pid": os.getpid(), "role": "engine", "name": "supervisor"}
             ]
+        elif op == "replace":  # of a user's own job: for workers that are started from now on
+            self._argv, self._job["workers"] = request["argv"], request["workers"]
+            self._job["data"]["env"] = request["env"]
+            fewer = [worker for worker in self._due if worker >= request["workers"]]
+            for worker in fewer:
+                del self._due[worker]
         elif op == "stop":
             self._end_workers()
         else:
@@ -192,8 +198,12 @@ class Supervisor:
 
     def _look_after_workers(self) -> None:
         now = time.monotonic()
-        for worker, process in self._workers.items():
+        most = 1 if self._roles else self._job.get("workers", 0)
+        for worker, process in [*self._workers.items()]:
             if process.poll() is None or worker in self._due:
+                continue
+            if worker >= most:  # another version has fewer
+                del self._workers[worker]
                 continue
             at_once = now - self._started[worker] < SETTLED_S
             pause = self._pauses.get(worker, RESTART_S / 2) * 2 if at_once else RESTART_S
@@ -210,7 +220,9 @@ class Supervisor:
                 sys.exit(1)
             if self._roles:
                 self._kill()
-        for worker in [worker for worker, due in self._due.items() if due <= now]:
+        started = [worker for worker, due in self._due.items() if due <= now]
+        # Another version may have more.
+        for worker in [*started, *range(len(self._workers), most if started else 0)]:
             self._start(worker)
 
     def _end_workers(self) -> None:

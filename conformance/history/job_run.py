@@ -29,9 +29,13 @@ T = TypeVar("T")
 
 
 #: What a fault does.
-Do = Literal["kill", "pause", "cut", "refuse", "slow", "restart", "kill-broker"]
+Do = Literal[
+    "kill", "pause", "cut", "refuse", "slow", "restart", "upgrade", "downgrade", "kill-broker"
+]
 Target = Literal["worker", "engine", "broker", "connections"]
 KILL_BROKER: Final = "kill-broker"
+#: The job ends, by SIGTERM at any time or by SIGKILL at a moment, and another version goes on.
+REPLACES: Final = ("upgrade", "downgrade")
 #: What is done to all connections.
 OF_CONNECTIONS: Final = ("cut", "refuse", "slow")
 
@@ -83,7 +87,8 @@ class Fired:
         verb = {
             "kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)",
             "kill-broker": "killed, and started again", "refuse": "reset, and none was taken",
-            "slow": "answered late",
+            "slow": "answered late", "upgrade": "ended, for the next version",
+            "downgrade": "ended, for the version before",
         }.get(self.do, self.do)  # fmt: skip
         where = f" at {self.at}" if self.at else ""
         during = f", during {self.under_way}" if self.under_way else ""

@@ -188,10 +188,23 @@ class ClaimsTable(Table):
     recovery_s: Seconds | None = None
 
 
+class UpgradeTable(Table):
+    """[upgrade]: what the next version of the job changes; env adds to that of [job].
+
+    back: whether the version before goes on with what the next one has left.
+    """
+
+    argv: list[Argument] | None = Field(default=None, min_length=1)
+    env: dict[str, Argument] = Field(default_factory=dict)
+    workers: int | None = Field(default=None, ge=1, le=16)
+    back: bool = True
+
+
 class JobFile(Table):
     """A whole job.toml."""
 
     job: JobTable
+    upgrade: UpgradeTable | None = None
     inputs: Annotated[dict[str, InputTable], Field(min_length=1), AfterValidator(_named)]
     outputs: Annotated[dict[str, OutputTable], Field(min_length=1), AfterValidator(_named)]
     claims: ClaimsTable
@@ -216,6 +229,20 @@ class Job:
         given = self.model.model_dump(exclude_unset=True)
         table = given | {"claims": given["claims"] | claims}
         return Job(self.path, strict_toml.validated(table, self.path, JobFile))
+
+    @property
+    def upgrade(self) -> UpgradeTable | None:
+        """What the next version changes, None if there is none."""
+        return self.model.upgrade
+
+    def upgraded(self) -> Job:
+        """Return the next version."""
+        assert self.upgrade is not None
+        changed = self.upgrade.model_dump(exclude_none=True, exclude={"back"})
+        given = self.model.model_dump(exclude_unset=True)
+        env = {**given["job"].get("env", {}), **changed["env"]}
+        table = {**given["job"], **changed, "env": env}
+        return Job(self.path, strict_toml.validated(given | {"job": table}, self.path, JobFile))
 
     def command(self, values: Mapping[str, str]) -> list[str]:
         """Return argv with its placeholders filled, its first word an absolute path."""
@@ -282,9 +309,10 @@ def _conflicts(job: Job) -> Iterable[str]:
     yield from _poison_conflicts(job)
     if job.claims.oracle and (len(job.inputs) > 1 or len(job.judged_outputs) > 1):
         yield "[claims] oracle: expected one input and one output, which it is a function of"
+    if job.upgrade is not None:
+        yield from _upgrade_conflicts(job, job.upgrade)
     known = _placeholders(job)
-    texts = {f"env.{name}": text for name, text in job.table.env.items()}
-    texts |= {f"argv[{at}]": word for at, word in enumerate(job.table.argv)}
+    texts = _texts(job.table)
     before = {f"prepare[{at}]": word for at, word in enumerate(job.table.prepare or ())}
     for key, text in (texts | before).items():
         there = {"here", "python"} if key in before else known
@@ -293,6 +321,22 @@ def _conflicts(job: Job) -> Iterable[str]:
                 yield f"[job] {key}: {_unknown(found, there)}"
     if job.table.render and not any("{rendered}" in text for text in texts.values()):
         yield "[job] render: expected {rendered}, the folder of the copies, in argv or env"
+
+
+def _upgrade_conflicts(job: Job, upgrade: UpgradeTable) -> Iterable[str]:
+    if not upgrade.model_fields_set - {"back"}:
+        yield "[upgrade]: expected argv, env or workers, which the next version changes"
+    if upgrade.workers and job.table.roles:
+        yield "[upgrade] workers: expected none beside roles, where one command starts all"
+    for key, text in _texts(upgrade).items():
+        for found in set(_PLACEHOLDER.findall(text)) - (known := _placeholders(job)):
+            yield f"[upgrade] {key}: {_unknown(found, known)}"
+
+
+def _texts(table: JobTable | UpgradeTable) -> dict[str, str]:
+    """Return the texts of a table that may have placeholders, by key."""
+    texts = {f"env.{name}": text for name, text in table.env.items()}
+    return texts | {f"argv[{at}]": word for at, word in enumerate(table.argv or ())}
 
 
 def _output_conflicts(where: str, out: OutputTable) -> Iterable[str]:
@@ -356,10 +400,11 @@ def _files(job: Job) -> Iterable[str]:
             and not (job.folder / text.rpartition(":")[0 if ".py:" in text else 2]).is_file()
         ):
             yield f"{key}: expected a file beside job.toml; got {quoted(text)}"
-    program = job.command({})[0]
-    if not os.access(program, os.X_OK):
-        words = quoted(job.table.argv[0])
-        yield f"[job] argv[0]: expected a program on PATH or beside job.toml; got {words}"
+    versions = {"job": job} | ({"upgrade": job.upgraded()} if job.upgrade else {})
+    for table, version in versions.items():
+        if not os.access(version.command({})[0], os.X_OK):
+            words = quoted(version.table.argv[0])
+            yield f"[{table}] argv[0]: expected a program on PATH or beside job.toml; got {words}"
 
 
 def _expect_placeholders(job: Job) -> None:

@@ -30,6 +30,7 @@ BY_RUN: Final = {
     "JB-REFUSE": "refuse",
     "JB-SLOW": "slow",
     "JB-BROKER": "broker",
+    "JB-UPGRADE": "upgrade",
     "JB-POISON": POISON,
 }
 #: How soon the job goes on, over all runs that kill the whole of it.
@@ -263,7 +264,8 @@ def _of_run(
         for output, one in judged.findings
         if not unjudged(one.kind, {output: baselines[output]})
     ]
-    if claimed and not (run.failure and run.poison):  # then that it ends says why
+    ended = run.failure and (run.poison or name == BY_RUN["JB-UPGRADE"])
+    if claimed and not ended:  # else that it ends says why
         return _failed(id_, name, judged, claimed, baselines)
     if run.failure or run.stalled:
         still = f"the job made no progress with input left to read, until {run.ended}"
@@ -329,6 +331,8 @@ def not_played(id_: str, job: Job) -> str:
     """Say why a run was not played: what is not claimed, or cannot be."""
     if id_ == "JB-POISON":
         return "poison is not claimed"
+    if id_ == "JB-UPGRADE":
+        return "job.toml has no [upgrade]"
     if id_ in ("JB-ALL", "JB-REBALANCE") and not job.outlives_worker:
         return f"{DOES_NOT_APPLY}: the job has one worker, which JB-COMMIT kills"
     return f"not claimed by survives = {list(job.claims.survives)}"

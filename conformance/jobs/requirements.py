@@ -145,6 +145,15 @@ JB: Final = {
             "the job ends at the record after each start.",
         ),
         _requirement(
+            "JB-UPGRADE",
+            3,
+            "another version goes on with what is there",
+            "The job is ended in mid-stream and the next version started on its state and offsets, "
+            "which is killed at work; then the version before, and the next one once more. If it "
+            "fails, a version does not read what the other has written, keeps its offsets in "
+            "another place, or changes state in more than one transaction.",
+        ),
+        _requirement(
             SCHEDULE,
             3,
             "a schedule of faults changes nothing",

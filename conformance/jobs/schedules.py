@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from tickproof.conformance import strict_toml
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import PREFIX, Failure, name_of
-from tickproof.conformance.history.job_run import KILL_BROKER, OF_CONNECTIONS, Strike
+from tickproof.conformance.history.job_run import KILL_BROKER, OF_CONNECTIONS, REPLACES, Strike
 from tickproof.conformance.jobs.declaration import Job
 from tickproof.conformance.jobs.trial import IN_DATABASE
 from tickproof.conformance.kafka.exchanges import COMMIT, GROUP, JOIN, OFFSETS, PLAIN, STAGED
@@ -46,7 +46,7 @@ class Fault(Table):
     long connections are refused, or answers late.
     """
 
-    do: Literal["kill", "restart", "pause", "cut", "refuse", "slow"]
+    do: Literal["kill", "restart", "upgrade", "downgrade", "pause", "cut", "refuse", "slow"]
     target: Literal["worker", "engine", "broker"] | None = None
     at: Moment | None = None
     nth: Annotated[int, Field(ge=1, le=1_000)] = 1
@@ -60,6 +60,8 @@ class Fault(Table):
             raise wrong(f"{known} for {self.do}", self.target, "target")
         if self.target == "broker" and self.do != "kill":
             raise wrong(f"worker or engine for {self.do}", self.target, "target")
+        if self.do in REPLACES and self.target != "engine":
+            raise wrong(f"engine for {self.do}", self.target, "target")
         if (self.seconds is None) == (self.do in _LASTING):
             expected = "a number" if self.seconds is None else f"none for {self.do}"
             raise wrong(expected, self.seconds, "seconds")
@@ -100,13 +102,16 @@ def beside(job: Job) -> list[Path]:
 
 
 def unclaimed(job: Job, strikes: Iterable[Strike]) -> str:
-    """Say which death among them the job does not claim to survive, "" for none."""
+    """Say which death among them the job does not claim to survive, or lacks; "" for none."""
     survives = job.claims.survives
     claimed: set[str] = {*survives}
     if "engine" in survives and not job.outlives_worker:
         claimed.add("worker")
     for one in strikes:
-        if one.do in ("kill", "pause", KILL_BROKER) and one.target not in claimed:
+        if one.do in REPLACES and job.upgrade is None:
+            return "job.toml has no [upgrade]"
+        dies = one.do in ("kill", "pause", KILL_BROKER) or (one.do in REPLACES and one.at)
+        if dies and one.target not in claimed:
             return f"not claimed by survives = {list(survives)}: {one.target}"
     return ""
 

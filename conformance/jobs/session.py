@@ -400,6 +400,8 @@ class Session:
         yield again("cut", strikes=cuts)
         yield again("refuse", strikes=[Strike("refuse", seconds=each) for each in REFUSED_S])
         yield again("slow", strikes=[Strike("slow", seconds=SLOW_S)])
+        if job.upgrade is not None:
+            yield again("upgrade", strikes=self._versions(moments[0], back=job.upgrade.back))
         if "broker" in job.claims.survives:
             seen = [one for one in moments if one not in trial.IN_DATABASE] or ["fetched"]
             yield again("broker", strikes=[Strike("kill-broker", seen[at], 2) for at in (0, -1)])
@@ -428,6 +430,14 @@ class Session:
             yield again(
                 "all-at-once", strikes=[Strike("kill", moments[0], n, whole=True) for n in (1, 2)]
             )
+
+    def _versions(self, moment: str, *, back: bool) -> list[Strike]:
+        """Return how versions follow each other; without the way back there is one upgrade."""
+        up, down = Strike("upgrade", whole=True), Strike("downgrade", whole=True)
+        kill = Strike("kill", moment, whole=True)
+        if schedules.unclaimed(self._job, [kill]):
+            return [up, down, up] if back else [up]
+        return [up, kill, down, replace(up, at=moment)] if back else [replace(up, at=moment), kill]
 
     def _given(self, again: Callable[..., Plan]) -> Iterator[Plan]:
         """Yield the runs of schedules whose deaths are claimed."""

@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
-from tickproof.conformance.history.job_run import Fired, Strike
+from tickproof.conformance.history.job_run import REPLACES, Fired, Strike
 from tickproof.conformance.jobs import checkpoint, ledger, postgres_proxy
 from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
 from tickproof.conformance.jobs.file_sink import FilesSink
@@ -181,6 +182,10 @@ class Trial:
         self._id = uuid.uuid4().hex
         self._group = job.table.group or f"tickproof-{self._id[:12]}"
         self._lock = threading.Lock()
+        #: What a strike replaces the job by.
+        self._versions = {"downgrade": job}
+        if job.upgrade is not None:
+            self._versions["upgrade"] = job.upgraded()
         self._pending = deque(plan.strikes)
         self._tries, self._seen = 0, 0
         #: Since when (time.monotonic) a transaction has been open in a database, 0: none is.
@@ -207,6 +212,10 @@ class Trial:
         self._struck_at = self._listed_at = 0.0
         #: Since when the whole job is dead, 0: it is not; and the last connection of that life.
         self._dead_since, self._last_use = 0.0, 0
+        #: A version has been started and has done nothing yet: it is not struck before it has.
+        self._unproven = False
+        #: Ends of workers that this has brought about and nobody has noted, and ends before it.
+        self._ends_due = self._ends_before = 0
         self._listed: list[process_table.Proc] = []
         self._stderr_at = 0
         self._engine: Engine | None = None
@@ -399,7 +408,8 @@ class Trial:
         for proxy, listener in zip(proxies, engine.listeners, strict=bool(engine.listeners)):
             proxy.listen_on(listener.dup())
         values = self._values()
-        for worker in range(self._job.workers):
+        most = max(version.workers for version in self._versions.values())
+        for worker in range(most):
             own = self._workspace.cwd / str(worker)
             filled = self._job.rendered(values | {"worker": str(worker), "rendered": str(own)})
             for name, text in filled.items():
@@ -452,6 +462,10 @@ class Trial:
                 raise KitStopped(f"PostgreSQL, or the proxy before it, stopped: {why}")
         if self._engine_now.returncode is not None:
             raise EngineFailure(Code.EXITED, "the job cannot start: " + self._last_words())
+        if self._unproven and len(self.run.exits) >= self._ends_before + _MOST_STARTS:
+            version = "next version" if self.run.fired[-1].do == "upgrade" else "version before"
+            said = f"the {version} ends by itself, {_MOST_STARTS} times, before it does anything: "
+            raise EngineFailure(Code.EXITED, said + self._last_words())
         if len(self.run.exits) >= _MOST_STARTS and self._plan.poisoned:
             said = f"the job ends by itself, {len(self.run.exits)} times, at the poisoned record: "
             raise EngineFailure(Code.EXITED, said + self._last_words())
@@ -581,7 +595,7 @@ class Trial:
         uses = self._uses.values()
         if self._dead_since and any(one.fetched for one in uses if one.number > self._last_use):
             self.run.recoveries_s.append(round(self._clock.fair_s(self._dead_since), 3))
-            self._dead_since = 0.0
+            self._dead_since, self._unproven = 0.0, False
 
     @property
     def _quiet_s(self) -> float:
@@ -654,6 +668,9 @@ class Trial:
             whole = text[: text.rfind(b"\n") + 1]
             self._stderr_at += len(whole)
             for worker, status in _ENDED.findall(whole.decode("utf-8", "backslashreplace")):
+                if self._ends_due:
+                    self._ends_due -= 1
+                    continue
                 recently = time.monotonic() < self._struck_at + _TERM_S
                 ours = status == "-9" or (recently and self.run.fired[-1].do == "restart")
                 if not ours:
@@ -704,7 +721,7 @@ class Trial:
             self.run.moments[moment] += 1
             if not self._pending or self._pending[0].at != moment or self._over.is_set():
                 return None
-            if self._due or self._striking:  # nobody stands still for the next one meanwhile
+            if self._due or self._striking or self._unproven:  # nobody stands still meanwhile
                 return None
             self._seen += 1
             if self._seen < self._pending[0].nth:
@@ -717,6 +734,8 @@ class Trial:
     def _look(self) -> None:
         """Strike if its time has come, or the moment of a transaction in a database."""
         strike = self._pending[0]
+        if self._unproven:
+            return
         if strike.at == "":
             strikes = len(self._plan.strikes)
             share = (strikes - len(self._pending) + 1) / (strikes + 1)
@@ -788,7 +807,8 @@ class Trial:
             self._striking = False
             self._struck_at = self._moved_at = time.monotonic()
             if held is not None and not held.done():
-                held.set_result(strike.at.endswith("-received") and strike.do == "kill")
+                kills = strike.do == "kill" or strike.do in REPLACES
+                held.set_result(strike.at.endswith("-received") and kills)
 
     def _carry_out(self, strike: Strike, connection: int, held: Future[bool] | None) -> None:
         if strike.do == "cut":
@@ -815,25 +835,22 @@ class Trial:
         named = "the whole job" if self._job.table.roles else " and ".join(workers)
         what = (named if strike.whole else who) or "no worker"
         if strike.do == "pause":
-            _signal(struck, signal.SIGSTOP)
-            short = sum(one.do == "pause" for one in self.run.fired) % 2 == 0
-            self._note(strike, what, fetched, under_way)
-            # A member is missed only at a heartbeat, which may be half a session later. Each other
-            # pause ends before a transaction that is open does, which the worker then goes on with:
-            # once another has taken over, or at last when the transaction is about to end.
-            transaction_s = self._lasts_s(Api.INIT_PRODUCER_ID)
-            if short:
-                most_s = self._owned_s * 1.5 + 2
-                if self._job.outlives_worker and transaction_s < math.inf:
-                    most_s = transaction_s - _NEAR_END_S
-                self._feed_for(most_s, self._taken_over())
-            else:
-                over_s = transaction_s + _NEAR_END_S if transaction_s < math.inf else 0.0
-                self._feed_for(max(self._owned_s * 1.5 + 2, over_s))
-            _signal(struck, signal.SIGCONT)
+            self._pause(struck, partial(self._note, strike, what, fetched, under_way))
             return
-        _signal(struck, signal.SIGTERM if strike.do == "restart" else signal.SIGKILL)
-        if strike.do == "restart":
+        gently = strike.do == "restart" or (strike.do in REPLACES and not strike.at)
+        if strike.do in REPLACES:
+            self._unproven, self._ends_before = True, len(self.run.exits)
+            self._ends_due = 1 if self._job.table.roles else len(workers)
+            version, values = self._versions[strike.do], self._values()
+            self._engine_now.request(
+                "replace",
+                _ANSWER_S,
+                argv=version.command(values),
+                env=version.environment(values),
+                workers=version.workers,
+            )
+        _signal(struck, signal.SIGTERM if gently else signal.SIGKILL)
+        if gently:
             _signal(struck, signal.SIGCONT)
             if held is not None:
                 held.set_result(False)  # it may end what it has under way
@@ -844,10 +861,27 @@ class Trial:
         if strike.whole or not self._job.outlives_worker:
             self._dead_since = time.monotonic()
             self._last_use = max(self._uses, default=0)
-        self._note(
-            strike, what, fetched, under_way or ("its life" if strike.do == "restart" else "")
-        )
+        self._note(strike, what, fetched, under_way or ("its life" if gently else ""))
         self._listed_at = 0.0
+
+    def _pause(self, struck: list[process_table.Proc], note: Callable[[], None]) -> None:
+        """Stop processes, and let them go on; note: called in between."""
+        _signal(struck, signal.SIGSTOP)
+        short = sum(one.do == "pause" for one in self.run.fired) % 2 == 0
+        note()
+        # A member is missed only at a heartbeat, which may be half a session later. Each other
+        # pause ends before a transaction that is open does, which the worker then goes on with:
+        # once another has taken over, or at last when the transaction is about to end.
+        transaction_s = self._lasts_s(Api.INIT_PRODUCER_ID)
+        if short:
+            most_s = self._owned_s * 1.5 + 2
+            if self._job.outlives_worker and transaction_s < math.inf:
+                most_s = transaction_s - _NEAR_END_S
+            self._feed_for(most_s, self._taken_over())
+        else:
+            over_s = transaction_s + _NEAR_END_S if transaction_s < math.inf else 0.0
+            self._feed_for(max(self._owned_s * 1.5 + 2, over_s))
+        _signal(struck, signal.SIGCONT)
 
     def _obstruct(self, strike: Strike) -> None:
         """Turn clients away, or have answers wait, for as long as a strike lasts."""

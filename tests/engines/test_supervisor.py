@@ -226,3 +226,22 @@ def test_a_worker_that_cannot_start_on_another_host_is_told_of(tmp_path):
     ends = "raise SystemExit(3)"
     with starting(host), ended(Supervised(tmp_path, ends, {}, "others", [host])) as made:
         assert made.process.wait(3 * PATIENCE_S) == 1
+
+
+def test_another_version_has_its_own_command_and_number_of_workers(tmp_path: Path) -> None:
+    engine = "import time\ntime.sleep(600)\n"
+    with ended(Supervised(tmp_path, engine, {})) as made:
+
+        def seen() -> list[str]:
+            words = [process_table.command_line(pid).split()[-1:] for pid in made.roles()]
+            return sorted(word for (word,) in filter(None, words) if word.startswith("version"))
+
+        for number, workers in enumerate([4, 1, 3]):
+            living = made.roles()
+            argv = [sys.executable, str(tmp_path / "engine.py"), f"version-{number}-{{worker}}"]
+            assert made.ask("replace", argv=argv, env={"A": "b"}, workers=workers)["ok"]
+            assert made.roles() == living, "a worker was started beside those of the version before"
+            for pid in living:
+                os.kill(pid, signal.SIGKILL)
+            expected = [f"version-{number}-{worker}" for worker in range(workers)]
+            until(lambda due=expected: seen() == due)

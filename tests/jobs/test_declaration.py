@@ -78,6 +78,23 @@ def test_a_java_is_found_for_a_job_or_said_to_be_missing(
         ("[job]", '[job]\nroles = { workr = "x" }', "[job.roles] worker: missing"),
         ("[job]", '[job]\nroles = { worker = "(" }', "[job.roles] worker: expected a regular"),
         ("[job]", '[job]\nroles = { worker = "x" }', "[job] env.A: expected one of"),
+        ("[inputs.orders]", "[upgrade]\nback = false\n[inputs.orders]", "[upgrade]: expected argv"),
+        ("[inputs.orders]", "[upgrade]\nworkers = 0\n[inputs.orders]", "[upgrade] workers: "),
+        (
+            "[inputs.orders]",
+            '[upgrade]\nenv = { V = "{grup}" }\n[inputs.orders]',
+            "[upgrade] env.V: expected one of",
+        ),
+        (
+            "[inputs.orders]",
+            '[upgrade]\nargv = ["no-such-program"]\n[inputs.orders]',
+            "[upgrade] argv[0]: expected a program",
+        ),
+        (
+            "[inputs.orders]",
+            '[job.roles]\nworker = "x"\n[upgrade]\nworkers = 2\n[inputs.orders]',
+            "[upgrade] workers: expected none beside roles",
+        ),
         ('file = "orders.jsonl"', 'file = "none.jsonl"', "expected a file beside job.toml"),
         ('file = "orders.jsonl"', "", "[inputs.orders]: expected either make or file"),
         ('file = "orders.jsonl"', 'make = "orders.py"', "expected FILE.py:FUNCTION"),

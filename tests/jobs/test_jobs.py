@@ -17,7 +17,7 @@ from tickproof.conformance.jobs.pytest_plugin import Jobs
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.verdicts import Outcome, Verdict
 
-OTHERS = ("orders-files", "orders-http", "totals-poison", "windows-sql")
+OTHERS = ("orders-files", "orders-http", "totals-poison", "totals-upgrade", "windows-sql")
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +113,15 @@ def test_a_name_that_is_in_the_code_gives_each_run_its_own_broker(tmp_path: Path
     notes = [one["said"] for one in told if one["event"] == "note"]
     assert any(text.endswith("names in it: transactional id totals") for text in notes)
     assert found["JB-CALM"].evidence["calm"]["names"] == ["transactional id totals"]
+
+
+def test_a_version_before_that_cannot_go_on_is_named_with_what_it_says(tmp_path: Path) -> None:
+    found = judged(copy("totals-upgrade", tmp_path, twin="narrow"), tmp_path, only=["JB-UPGRADE"])
+    failed = found["JB-UPGRADE"]
+    assert failed.verdict is Verdict.FAIL, said(found)
+    expected = "the version before ends by itself, 3 times, before it does anything: "
+    assert failed.actual.startswith(expected), failed.actual
+    assert failed.actual.endswith("table totals has 4 columns but 3 values were supplied")
 
 
 @LONG

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,12 @@ deaths = st.builds(
 strikes = st.one_of(
     deaths,
     st.builds(Strike, st.sampled_from(["kill", "pause", "restart"]), whole=st.booleans()),
+    st.builds(
+        Strike,
+        st.sampled_from(["upgrade", "downgrade"]),
+        st.just("") | moments,
+        whole=st.just(True),
+    ),
     st.builds(Strike, st.just("pause"), moments, st.integers(1, 1_000), st.booleans()),
     st.builds(Strike, st.sampled_from(["cut", "kill-broker"]), moments, st.integers(1, 1_000)),
     st.builds(Strike, st.sampled_from(["refuse", "slow"]), st.just("") | moments, seconds=times),
@@ -65,6 +72,8 @@ def test_a_schedule_reads_as_what_was_written(
         ('do = "cut"\ntarget = "worker"', "target: expected no target for cut; got 'worker'"),
         ('do = "pause"\ntarget = "broker"', "target: expected worker or engine for pause"),
         ('do = "kill"\ntarget = "sink"', "target: expected one of worker, engine, broker"),
+        ('do = "upgrade"\ntarget = "worker"', "target: expected engine for upgrade; got 'worker'"),
+        ('do = "upgrade"', "target: expected worker or engine for upgrade; got None"),
         ('do = "refuse"', "seconds: expected a number; got None"),
         ('do = "cut"\nseconds = 1', "seconds: expected none for cut; got 1.0"),
         ('do = "refuse"\nseconds = 61', "seconds: expected a number at most 60"),
@@ -113,6 +122,15 @@ def test_the_only_worker_is_the_engine(tmp_path: Path) -> None:
     job = copy("totals-sql", tmp_path).claiming(survives=["engine"])
     assert not schedules.unclaimed(job, [Strike("kill")])
     assert schedules.unclaimed(job.claiming(survives=["broker"]), [Strike("kill")])
+
+
+def test_another_version_needs_one_and_at_a_moment_the_claim(tmp_path: Path) -> None:
+    up = Strike("upgrade", whole=True)
+    job = copy("totals-sql", tmp_path)
+    assert schedules.unclaimed(job, [up]) == "job.toml has no [upgrade]"
+    job = copy("totals-upgrade", tmp_path).claiming(survives=["broker"])
+    assert not schedules.unclaimed(job, [up])
+    assert "engine" in schedules.unclaimed(job, [replace(up, at="committed")])
 
 
 CLAIMS = Claims("exactly-once", "exactly-once", ordered=False, knows=True, counts="n")

@@ -58,6 +58,32 @@ def test_a_third_run_is_played_where_one_leaves_room(
     assert session._room(busy) == runs
 
 
+UP, DOWN = "upgrade", "downgrade"
+
+
+@pytest.mark.parametrize(
+    ("back", "survives", "played"),
+    [
+        (True, ["engine"], [(UP, ""), ("kill", "committed"), (DOWN, ""), (UP, "committed")]),
+        (True, ["broker"], [(UP, ""), (DOWN, ""), (UP, "")]),
+        (False, ["engine"], [(UP, "committed"), ("kill", "committed")]),
+        (False, ["broker"], [(UP, "")]),
+    ],
+)
+def test_versions_follow_each_other(
+    tmp_path: Path, back: bool, survives: list[str], played: list[tuple[str, str]]
+) -> None:
+    changed = {} if back else {"workers = 2": "workers = 2\nback = false"}
+    job = copy("totals-upgrade", tmp_path, replaced=changed).claiming(survives=survives)
+    session = Session(job, Settings(tmp_path, 1, level=Level.NONE), tmp_path)
+    calm = Run("calm")
+    calm.moments.update({"committed": 9})
+    session.moments = lambda _: ["committed"]  # type: ignore[method-assign]
+    plans = {plan.name: plan.strikes for plan in session._plans(calm, partial(Plan))}
+    assert [(one.do, one.at) for one in plans["upgrade"]] == played
+    assert all(one.whole for one in plans["upgrade"])
+
+
 @pytest.mark.parametrize("survives", [["worker", "engine"], ["worker"], ["engine"]])
 @pytest.mark.parametrize("one_command", [True, False])
 def test_who_is_killed(tmp_path: Path, survives: list[str], one_command: bool) -> None:
