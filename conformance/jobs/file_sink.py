@@ -1,7 +1,8 @@
 """Output in files: JSON lines, CSV and Parquet, of which only what is committed counts.
 
-A folder with `_spark_metadata`, the log of a file sink of Structured Streaming, has the files that
-the log names. If a folder of the output has a `_SUCCESS`, folders without one are not committed.
+A folder with `_spark_metadata`, the log of a file sink of Structured Streaming, or `_delta_log`,
+that of a table of Delta Lake, has the files that the log names. If a folder of the output has a
+`_SUCCESS`, folders without one are not committed.
 Names that begin with "." or "_", or that say tmp, temp or part, are never output.
 """
 
@@ -14,18 +15,20 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlparse
 
 from tickproof.conformance.engines.workspace import unfinished, walked
 from tickproof.conformance.errors import HistoryError, InvalidFile
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.jobs.declaration import OutputTable
-from tickproof.conformance.jobs.records import MOST, of_file
+from tickproof.conformance.jobs.records import MOST, of_file, plain
 from tickproof.conformance.jobs.sinks import BadOutput, Row, identity
 from tickproof.conformance.text import shown
 
-SPARK_LOG, SUCCESS = "_spark_metadata", "_SUCCESS"
+SPARK_LOG, DELTA_LOG, SUCCESS = "_spark_metadata", "_delta_log", "_SUCCESS"
+#: What a table of Delta Lake may ask of its readers here: nothing that changes rows or names.
+_READ_FEATURES: Final = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 _MOST_FILES: Final = 100_000
 _MOST_BYTES: Final = 1 << 30
 _COMPACT: Final = ".compact"
@@ -60,6 +63,8 @@ class FilesSink:
         self._folder = state / folder
         self.where = str(self._folder)
         self._read: dict[str, tuple[_Facts, list[Row]]] = {}
+        #: Fields of the rows of a file that are not in the file: a table is partitioned by them.
+        self._beside: dict[str, dict[str, Any]] = {}
 
     def take(self) -> None:
         """Do nothing: rows are read when the job stands still."""
@@ -123,16 +128,18 @@ class FilesSink:
 
     def _committed(self, there: set[str], ended: bool) -> list[str]:
         found = sorted(name for name in there if self._is_output(name))
-        if any(name.startswith(f"{SPARK_LOG}/") for name in there):
+        for log, read in ((SPARK_LOG, self._logged), (DELTA_LOG, self._in_table)):
+            if not any(name.startswith(f"{log}/") for name in there):
+                continue
             try:
-                logged = self._logged(there)
+                logged = read(there)
             except (HistoryError, OSError, ValueError, RecursionError) as error:
                 if ended:
-                    raise BadOutput(f"{self._name} {SPARK_LOG}: {error}") from error
+                    raise BadOutput(f"{self._name} {log}: {error}") from error
                 return []
             if ended and (gone := sorted(logged - there)):
                 what = f"has committed {shown(gone[0], 200)}, which is not there"
-                raise BadOutput(f"{self._name} {SPARK_LOG}: {what}")
+                raise BadOutput(f"{self._name} {log}: {what}")
             return [name for name in found if name in logged]
         done = {name.rpartition("/")[0] for name in there if name.split("/")[-1] == SUCCESS}
         return [name for name in found if not done or done.intersection(_above(name))]
@@ -179,6 +186,35 @@ class FilesSink:
             raise ValueError(f"{log}: {expected}; got {shown(line, 200)}") from None
         (found.discard if action == "delete" else found.add)(inner)
 
+    def _in_table(self, there: set[str]) -> set[str]:
+        """Return the files of the newest version of a table of Delta Lake; raises as `_logged`."""
+        try:
+            from deltalake import DeltaTable
+            from deltalake.exceptions import DeltaError
+        except ImportError:
+            what = "is a table of Delta Lake, which needs: pip install 'tickproof[delta]'"
+            raise BadOutput(f"{self._name} {what}") from None
+        links = (n for n in there if n.startswith(DELTA_LOG) and (self._folder / n).is_symlink())
+        if link := next(links, None):
+            raise ValueError(f"{shown(link, 200)} is a link")
+        try:
+            table = DeltaTable(self._folder)
+            asked = {*(table.protocol().reader_features or ())} - _READ_FEATURES
+            added = table.get_add_actions(flatten=True)
+        except DeltaError as error:
+            raise ValueError(shown(str(error), 300)) from error
+        if asked:
+            raise ValueError(f"expected a table without {', '.join(sorted(asked))}")
+        columns = {name: added[name].to_pylist() for name in added.column_names}
+        paths = [unquote(path) for path in columns["path"]]
+        for at, path in enumerate(paths):
+            self._beside[path] = {
+                name.removeprefix("partition."): plain(values[at])
+                for name, values in columns.items()
+                if name.startswith("partition.")
+            }
+        return set(paths)
+
     def _rows_of(self, name: str, ended: bool) -> Iterator[Row]:
         content = plain_files.read_bytes(self._folder, name, _MOST_BYTES)
         path = self._folder / name
@@ -197,6 +233,7 @@ class FilesSink:
             where = f"{path}, row {number:,}"
             if not isinstance(value, dict):
                 raise BadOutput(f"{where}: expected an object; got {shown(repr(value), 80)}")
+            value |= self._beside.get(name, {})
             yield identity(self._table, value, "", where), value
 
 

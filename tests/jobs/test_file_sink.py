@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,78 @@ def test_what_was_written_just_now_is_being_written(tmp_path: Path) -> None:
     assert made.in_transaction() and made.position() != []
     os.utime(tmp_path / "out/_a.part", (1, 1))
     assert not made.in_transaction()
+
+
+# -- tables of Delta Lake -------------------------------------------------------------
+
+
+def table(folder: Path, *rows: int, **more: Any) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    data = pa.table({"id": rows, "day": [date(2024, 1, 1 + one % 2) for one in rows]})
+    deltalake.write_deltalake(folder, data, mode="append", **more)
+
+
+def test_a_table_has_the_rows_of_its_newest_version(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    table(folder, 1, 2, partition_by=["day"])
+    table(folder, 2, 3)
+    made = sink(tmp_path)
+    assert sorted(ids(made)) == [1, 2, 2, 3]
+    assert {value["day"] for _, value in made.rows()} == {"2024-01-01", "2024-01-02"}
+    import deltalake
+
+    deltalake.DeltaTable(folder).delete("id = 2")
+    assert sorted(ids(made, ended=True)) == [1, 3]
+    # Written, and not committed.
+    pq.write_table(pa.table({"id": [9]}), folder / "day=2024-01-01" / "part-9.parquet")
+    assert sorted(ids(made, ended=True)) == [1, 3]
+
+
+def test_a_table_that_lost_a_file_is_told(tmp_path: Path) -> None:
+    table(tmp_path / "out", 1)
+    (file,) = (tmp_path / "out").glob("*.parquet")
+    file.unlink()
+    with pytest.raises(BadOutput, match=r"_delta_log: has committed part-.* which is not there"):
+        sink(tmp_path).rows(ended=True)
+    assert not sink(tmp_path).rows()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("{", "_delta_log: "), ('{"add": {"path": "/etc/passwd"}}', "_delta_log: ")]
+)
+def test_a_log_of_a_table_that_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+    table(tmp_path / "out", 1)
+    (tmp_path / "out/_delta_log/00000000000000000001.json").write_text(text)
+    with pytest.raises(BadOutput, match=said):
+        sink(tmp_path).rows(ended=True)
+    assert not sink(tmp_path).rows()
+
+
+def test_a_table_with_files_elsewhere_or_a_link_is_refused(tmp_path: Path) -> None:
+    table(tmp_path / "out", 1)
+    (tmp_path / "other.parquet").write_bytes(b"")
+    for path in (tmp_path / "other.parquet", "../other.parquet"):
+        add = {"path": str(path), "partitionValues": {}, "size": 1, "modificationTime": 1}
+        entry = json.dumps({"add": add | {"dataChange": True}})
+        (tmp_path / "out/_delta_log/00000000000000000001.json").write_text(entry)
+        with pytest.raises(BadOutput, match=r"has committed .*other.parquet, which is not there"):
+            sink(tmp_path).rows(ended=True)
+    log_file = tmp_path / "out/_delta_log/00000000000000000001.json"
+    log_file.unlink()
+    log_file.symlink_to(tmp_path / "other.parquet")
+    with pytest.raises(BadOutput, match=r"_delta_log/0+1.json is a link"):
+        sink(tmp_path).rows(ended=True)
+
+
+def test_a_table_that_readers_must_know_more_for_is_refused(tmp_path: Path) -> None:
+    table(tmp_path / "out", 1)
+    first = tmp_path / "out/_delta_log/00000000000000000000.json"
+    lines = [json.loads(line) for line in first.read_text().splitlines()]
+    for line in lines:
+        if "protocol" in line:
+            features = ["deletionVectors"]
+            line["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7}
+            line["protocol"] |= {"readerFeatures": features, "writerFeatures": features}
+    first.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(BadOutput, match="expected a table without deletionVectors"):
+        sink(tmp_path).rows(ended=True)

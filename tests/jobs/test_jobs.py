@@ -17,7 +17,10 @@ from tickproof.conformance.jobs.pytest_plugin import Jobs
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.verdicts import Outcome, Verdict
 
-OTHERS = ("orders-files", "orders-http", "totals-poison", "totals-upgrade", "windows-sql")
+OTHERS = (
+    *("orders-delta", "orders-files", "orders-http"),
+    *("totals-poison", "totals-upgrade", "windows-sql"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -129,6 +132,8 @@ def test_a_version_before_that_cannot_go_on_is_named_with_what_it_says(tmp_path:
     ("name", "twin"), [(name, twin) for name in OTHERS for twin in ("", *twins(name))]
 )
 def test_a_job_and_its_twins(tmp_path: Path, name: str, twin: str) -> None:
+    if name == "orders-delta":
+        pytest.importorskip("deltalake")
     found = judged(copy(name, tmp_path, twin=twin), tmp_path)
     if twin:
         assert found[twins(name)[twin]["requirement"]].verdict is Verdict.FAIL, said(found)
