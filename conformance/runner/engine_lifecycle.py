@@ -44,6 +44,15 @@ PROBE_OP: Final = "tickproof-probe"
 STATE_DIRS: Final = ("", " kept here", "+b=1")
 
 
+def state_dir_end(scenario: Scenario, seed: int) -> str:
+    """Return the end of the name of a run's state_dir: a replay has the same.
+
+    The secret is part of the draw, so that the end says nothing of scenario or seed.
+    """
+    secret = scenario.recipe.get("secret", "")
+    return random.Random(f"{seed}:{scenario.name}:{secret}:state_dir").choice(STATE_DIRS)
+
+
 class EngineUnderTest:
     """One engine under test, over all its lives in one run.
 
@@ -140,7 +149,7 @@ class EngineUnderTest:
         engine = None if resume else self._take_over()
         if engine is None:
             engine = self._start_process(resume, left)
-        name = self._id + random.Random(self._id).choice(STATE_DIRS)
+        name = self._id + state_dir_end(scenario, self._seed)
         state_dir = self.injector.state_dir = engine.workspace.state_dir(name)
         engine.isolation.prepare(engine.workspace)
         hosts = {} if self._network is None else {"hosts": self._network.hosts_member()}

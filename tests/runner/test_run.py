@@ -17,6 +17,7 @@ from tickproof.conformance.history.event_log import Listener
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner import run_loop
+from tickproof.conformance.runner.engine_lifecycle import STATE_DIRS, state_dir_end
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.scenarios import Context
@@ -199,3 +200,13 @@ def test_drain_is_held_against_the_moment_of_its_answer(tmp_path: Path, moment: 
     assert drained.ended is True
     if moment == "answer":
         assert drained.outputs == 30_000
+
+
+def test_the_name_of_the_state_dir_ends_the_same_in_a_replay():
+    scenario = draw("passthrough-deaths", Context(seed=3))
+    ends = [
+        [state_dir_end(scenario.with_secret(f"{secret:032x}"), 3) for secret in range(20)]
+        for _ in range(2)
+    ]
+    assert ends[0] == ends[1]
+    assert {*ends[0]} == {*STATE_DIRS}
