@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -13,7 +13,14 @@ import numpy as np
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.latency.statistics import Ratio, ratio
 from tickproof.conformance.performance.subject import Figure, Subject
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_NOT_JUDGED, EXIT_OK, JUDGED, Verdict
+from tickproof.conformance.verdicts import (
+    DOES_NOT_APPLY,
+    EXIT_FAIL,
+    EXIT_NOT_JUDGED,
+    EXIT_OK,
+    JUDGED,
+    Verdict,
+)
 
 #: How good a verdict is for a user of the engine, best first. A gap that is fixed is a promise
 #: that holds; one that is not made, or said not to hold, is worth the same.
@@ -29,7 +36,8 @@ _NO_WORSE: Final = _GOOD[Verdict.UNKNOWN]
 class VerdictRow:
     """One requirement; ``verdicts`` of all subjects, None if one says nothing of it.
 
-    applies: whether it could say something of each subject.
+    applies: whether it could say something of each subject. not_asked: why each was not asked
+    for it, "" if it was, or if its session says nothing of that.
     """
 
     id: str
@@ -37,6 +45,7 @@ class VerdictRow:
     tier: int
     verdicts: tuple[Verdict | None, ...]
     applies: tuple[bool, ...]
+    not_asked: tuple[str, ...]
 
     @property
     def changed(self) -> bool:
@@ -63,6 +72,10 @@ class VerdictRow:
     def alone(self, at: int) -> bool:
         """Return True if only another subject than the first was asked for it."""
         return self.verdicts[0] is None and self.applies[0] and self.verdicts[at] is not None
+
+    def asked(self, at: int) -> bool:
+        """Return True if a subject was asked for it, and says how that came out."""
+        return self.verdicts[at] is not None and not self.not_asked[at]
 
 
 @dataclass(frozen=True)
@@ -98,11 +111,21 @@ class FigureRow:
 
 
 @dataclass(frozen=True)
+class NotAsked:
+    """Requirements that ``engine`` was not asked for one and the same reason, and ``other`` was."""
+
+    engine: str
+    other: str
+    why: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Overlap:
     """What of the first subject was compared with ``engine``, by requirement or figure.
 
     missing: judged or measured for the first alone. extra: requirements of the engine alone;
-    failed: those of them that do not hold.
+    failed: those of them that do not hold. not_asked: what claims and apps left out on one side.
     """
 
     engine: str
@@ -110,6 +133,7 @@ class Overlap:
     missing: tuple[str, ...]
     extra: tuple[str, ...]
     failed: tuple[str, ...]
+    not_asked: tuple[NotAsked, ...]
 
     @property
     def whole(self) -> bool:
@@ -176,7 +200,17 @@ class Comparison:
             ),
             tuple(row.id for row in extra),
             tuple(row.id for row in extra if (one := row.verdicts[at]) and _GOOD[one] > _NO_WORSE),
+            (*self._not_asked(at, 0), *self._not_asked(0, at)),
         )
+
+    def _not_asked(self, at: int, other: int) -> Iterator[NotAsked]:
+        """Yield what one subject was not asked and another one was, by reason."""
+        ids: dict[str, list[str]] = {}
+        for row in self.verdicts:
+            if row.not_asked[at] and row.asked(other):
+                ids.setdefault(row.not_asked[at], []).append(row.id)
+        for why, found in ids.items():
+            yield NotAsked(self.names[at], self.names[other], why, tuple(found))
 
     @property
     def status(self) -> int:
@@ -217,7 +251,11 @@ def compare(
                 subject.results[id_].verdict if id_ in subject.results else None
                 for subject in subjects
             ),
-            tuple(id_ not in subject.excused for subject in subjects),
+            tuple(
+                not subject.not_asked.get(id_, "").startswith(DOES_NOT_APPLY)
+                for subject in subjects
+            ),
+            tuple(subject.not_asked.get(id_, "") for subject in subjects),
         )
         for id_, one in results.items()
     ]

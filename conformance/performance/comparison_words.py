@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from tickproof.conformance.latency.statistics import Ratio
@@ -10,11 +11,12 @@ from tickproof.conformance.performance.comparison import (
     Comparison,
     FigureCell,
     FigureRow,
+    NotAsked,
     VerdictRow,
 )
 from tickproof.conformance.report.markdown import escaped, table
 from tickproof.conformance.report.style import mark
-from tickproof.conformance.verdicts import EXIT_OK, SEVERITY, Verdict
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, EXIT_OK, SEVERITY, Verdict
 
 _LIMIT: Final = 200
 #: Ids of one list that are named; `--all` and JSON have all of them.
@@ -88,7 +90,19 @@ def one_sided(found: Comparison) -> list[str]:
             named = f"{len(one.extra)}: {_listed(one.extra)}"
             failed = f"; these do not hold: {_listed(one.failed)}" if one.failed else ""
             said.append(f"Asked of {one.engine} and not of {first}, {named}{failed}.")
+        for (engine, other), same in groupby(one.not_asked, lambda row: (row.engine, row.other)):
+            rows = list(same)
+            each = "; ".join(f"{_brief(row)} ({row.why})" for row in rows)
+            of = sum(len(row.ids) for row in rows)
+            said.append(f"{engine} was not asked {of} of what {other} was: {each}.")
     return said
+
+
+def _brief(row: NotAsked) -> str:
+    """Return the ids, or how many there are of what is about another kind of engine."""
+    if row.why.startswith(DOES_NOT_APPLY) and len(row.ids) > 1:
+        return f"{len(row.ids)} requirements"
+    return _listed(row.ids)
 
 
 def _listed(ids: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 
 from tickproof.conformance.errors import RequestError, TickproofError
 from tickproof.conformance.latency.figures import QUANTILES
-from tickproof.conformance.performance.bench_document import Bench
+from tickproof.conformance.performance.bench_document import Bench, Row
 from tickproof.conformance.performance.latency_document import LatencySession
-from tickproof.conformance.performance.series import Status, verdict_of
+from tickproof.conformance.performance.series import verdict_of
 from tickproof.conformance.report import json_report, judged
 from tickproof.conformance.report.json_report import Result
 from tickproof.conformance.session.runs_folder import RUNS
@@ -24,6 +24,7 @@ Better = Literal["lower", "higher"]
 _NAME: Final = 60
 _ID: Final = 80
 _BASIS: Final = 1000
+_WHY: Final = 200
 #: Sessions that an error names.
 _MOST: Final = 5
 
@@ -53,8 +54,9 @@ class Subject:
     and what was measured.
 
     basis: under what load figures were measured, in words; only equal ones can be compared.
-    excused: ids of requirements that say nothing of such an engine. made: how its verdicts came
-    about, where sessions may differ. notes: what a reader has to know of the session.
+    not_asked: id -> why, of what the engine does not claim or offer, or what does not apply to
+    it. made: how its verdicts came about, where sessions may differ. notes: what a reader has to
+    know of the session.
     """
 
     engine: str
@@ -62,7 +64,7 @@ class Subject:
     results: Mapping[str, Result | Measured] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     basis: str = ""
-    excused: Collection[str] = ()
+    not_asked: Mapping[str, str] = field(default_factory=dict)
     made: str = ""
     notes: Sequence[str] = ()
 
@@ -96,7 +98,11 @@ def _session(path: Path) -> Subject:
     """Return what was judged: of what an interrupt left open there is no verdict."""
     report = json_report.Report.read(path)
     found = {one.id: one for one in report.requirements if judged.applies(one)}
-    excused = [one.id for one in report.requirements if one.id not in found]
+    not_asked = {
+        one.id: shown(one.actual, _WHY) or Verdict.NOT_CLAIMED.value
+        for one in report.requirements
+        if one.id not in found or one.verdict is Verdict.NOT_CLAIMED
+    }
     results = {id_: one for id_, one in found.items() if one.reason != Reason.INTERRUPTED}
     name, notes = _named(report.engine.name, report.engine.version), []
     if report.interrupted is not None:
@@ -104,7 +110,7 @@ def _session(path: Path) -> Subject:
     if newer := _newer(path, report):
         notes.append(f"{path.parent}: this report is not of its newest session, {newer}")
     made = f"profile {report.profile}, isolation {report.isolation}, kit {report.kit.version}"
-    return Subject(name, path, results, excused=excused, made=made, notes=notes)
+    return Subject(name, path, results, not_asked=not_asked, made=made, notes=notes)
 
 
 def _newer(path: Path, report: json_report.Report) -> str:
@@ -143,37 +149,42 @@ def _bench(path: Path) -> Iterator[Subject]:
     for engine in bench.engines:
         found: dict[str, Figure] = {}
         results: dict[str, Measured] = {}
-        add = partial(_add_series, found, results)
+        not_asked: dict[str, str] = {}
+        add = partial(_add_series, found, results, not_asked)
         for app in engine.apps:
             more = [f"{number:,} {name}" for name in several if (number := getattr(app, name))]
             emit = app.params.get("emit", "")  # with one of them there is less to do
             what = f"{app.app} {emit}" if emit and app.app == "count" else app.app
             name = f"records a second of {', '.join([what, *more])}"
-            add(name, "/s", "higher", app.status, [one.rate for one in app.rounds])
+            add(name, "/s", "higher", app, [one.rate for one in app.rounds])
         for paced in engine.latency:
-            add("p50 of latency", "s", "lower", paced.status, [one.p50 for one in paced.rounds])
-            add("p99 of latency", "s", "lower", paced.status, [one.p99 for one in paced.rounds])
+            add("p50 of latency", "s", "lower", paced, [one.p50 for one in paced.rounds])
+            add("p99 of latency", "s", "lower", paced, [one.p99 for one in paced.rounds])
         for kill in engine.kills:
             name = f"longest silence of the output after a kill of {kill.target}"
-            add(name, "s", "lower", kill.status, [one.output_s for one in kill.rounds])
+            add(name, "s", "lower", kill, [one.output_s for one in kill.rounds])
         name = _named(engine.name, engine.version)
-        yield Subject(name, path, results, _some(found), basis)
+        yield Subject(name, path, results, _some(found), basis, not_asked)
 
 
 def _add_series(
     figures: dict[str, Figure],
     results: dict[str, Measured],
+    not_asked: dict[str, str],
     name: str,
     unit: str,
     better: Better,
-    status: Status,
+    row: Row,
     values: Sequence[float | None],
 ) -> None:
     """Add a series of a bench, and how it came out unless the engine does not offer or claim it."""
-    figures[name] = _figure(name, unit, better, values if status == "measured" else ())
-    verdict = verdict_of(status, values)  # unknown: a partition that stayed silent for good, say
-    if verdict is not Verdict.NOT_CLAIMED:
-        results[shown(f"measured: {name}", _ID)] = Measured("a figure with a right answer", verdict)
+    figures[name] = _figure(name, unit, better, values if row.status == "measured" else ())
+    # unknown: a partition that stayed silent for good, say
+    verdict, id_ = verdict_of(row.status, values), shown(f"measured: {name}", _ID)
+    if verdict is Verdict.NOT_CLAIMED:
+        not_asked[id_] = shown(row.why, _WHY) or row.status
+    else:
+        results[id_] = Measured("a figure with a right answer", verdict)
 
 
 def _figure(name: str, unit: str, better: Better, values: Sequence[float | None]) -> Figure:

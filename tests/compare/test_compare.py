@@ -91,6 +91,45 @@ def test_what_does_not_apply_is_no_difference_and_no_comparison(tickproof, sessi
     assert "Nothing was compared" in out
 
 
+def test_what_one_side_was_not_asked_is_listed_with_the_reason(tickproof, make_report, tmp_path):
+    lacks, dies, log = "offers no app double", "does not claim to survive: engine", "about the log"
+    found = {
+        "PR-HELLO": (PASS, "", PASS, ""),
+        "ST-TOTALS": (NOT, lacks, PASS, ""),
+        "EO-ENGINE-DEATH": (FAIL, "", NOT, dies),
+        # Unknown against what does not apply was in no list at all.
+        "EO-FULL-DISK": (UNKNOWN, "", NOT, f"{DOES_NOT_APPLY}: {log}"),
+        "EO-PAUSE": (NOT, lacks, NOT, dies),
+    }
+    for at, name in ((0, "one"), (2, "two")):
+        (tmp_path / name).mkdir()
+        made = [Outcome(id_, row[at], actual=row[at + 1]) for id_, row in found.items()]
+        make_report(*made, name=name).write(tmp_path / name)
+    for form in ("terminal", "markdown", "html"):
+        _, out, _ = tickproof("compare", tmp_path / "one", tmp_path / "two", "--format", form)
+        assert (
+            f"two 1.0 was not asked 2 of what one 1.0 was: EO-ENGINE-DEATH ({dies}); "
+            f"EO-FULL-DISK ({DOES_NOT_APPLY}: {log})."
+        ) in out
+        assert f"one 1.0 was not asked 1 of what two 1.0 was: ST-TOTALS ({lacks})." in out
+    _, out, _ = tickproof("compare", tmp_path / "one", tmp_path / "two", "--format", "json")
+    assert json.loads(out)["overlaps"][0]["not_asked"][0] == {
+        "engine": "two 1.0",
+        "other": "one 1.0",
+        "why": dies,
+        "ids": ["EO-ENGINE-DEATH"],
+    }
+
+
+def test_an_app_that_one_engine_of_a_bench_lacks_is_listed(tickproof, tmp_path):
+    lacks = series(status="not-offered", why="app count is not offered")
+    more = series(*[9.0] * 4, app="passthrough")
+    bench(tmp_path, ("one", more, series(*[9.0] * 4)), ("two", more, lacks))
+    _, out, _ = tickproof("compare", tmp_path)
+    assert "two 1 was not asked 1 of what one 1 was: measured: records a second of count" in out
+    assert "(app count is not offered)." in out
+
+
 @pytest.fixture
 def report(make_report, tmp_path):
     """Write the report of a session with these verdicts, by id."""
@@ -137,6 +176,7 @@ def test_a_part_that_was_not_judged_again_is_named_in_every_form(tickproof, repo
             "missing": ["ST-TOTALS"],
             "extra": [],
             "failed": [],
+            "not_asked": [],
         }
     ]
     code, out, _ = tickproof("compare", before, after, "--only-common")
@@ -157,7 +197,8 @@ def test_last_line_and_exit_status_agree(rows, only_common):
     found = comparison.Comparison(
         ("a", "b", "c"),
         tuple(
-            comparison.VerdictRow(f"X-{n}", "", 0, row, (True,) * 3) for n, row in enumerate(rows)
+            comparison.VerdictRow(f"X-{n}", "", 0, row, (True,) * 3, ("",) * 3)
+            for n, row in enumerate(rows)
         ),
         (),
         0.05,
