@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -60,6 +61,21 @@ def command_line(*words: object, **options: object) -> str:
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """Return "1 record", "2 records"; ``nouns``: the plural, where it is no plain "s"."""
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
+def told_apart(names: Sequence[str], sources: Sequence[object]) -> tuple[list[str], str]:
+    """Number the names that occur twice; return all, and a sentence on what each number is.
+
+    sources: the file or folder behind each name. The sentence is "" if no name occurs twice.
+    """
+    often, seen = Counter(names), Counter[str]()
+    found, said = [], []
+    for name, source in zip(names, sources, strict=True):
+        seen[name] += 1
+        found.append(f"{name} #{seen[name]}" if often[name] > 1 else name)
+        if often[name] > 1:
+            said.append(f"{found[-1]} is {source}")
+    return found, "; ".join(said)
 
 
 def _escaped(char: str) -> str:

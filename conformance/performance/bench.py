@@ -48,6 +48,7 @@ from tickproof.conformance.performance.rounds import Announce, Rounds, check_roo
 from tickproof.conformance.performance.series import Series, exit_status_of
 from tickproof.conformance.performance.throughput import Window, drained_ns, window
 from tickproof.conformance.report import style
+from tickproof.conformance.report.document import engine_facts
 from tickproof.conformance.scenario import App
 from tickproof.conformance.session import out_folder
 from tickproof.conformance.session.run_command import engine_folders
@@ -60,12 +61,13 @@ _NOTHING_PACED: Final = "neither count nor passthrough is offered"
 
 @dataclass(frozen=True)
 class EngineResult:
-    """The measurements of a bench on one engine."""
+    """The measurements of a bench on one engine. source: see `EngineRows`."""
 
     spec: EngineSpec
     apps: list[Series[SteadyRound]]
     latency: list[Series[LatencyRound]]
     kills: list[Series[KillRound]]
+    source: str = ""
 
     @property
     def exit_status(self) -> int:
@@ -153,11 +155,14 @@ class _Engine:
 
     def __init__(self, plan: Plan, rounds: Rounds) -> None:
         self._plan, self._rounds = plan, rounds
+        spec = rounds.spec
+        facts = engine_facts(spec.name, spec.version, spec.language, spec.path, spec.asked)
         self.result = EngineResult(
-            rounds.spec,
+            spec,
             [Series(app, workers=workers, keys=keys) for app, workers, keys in plan.steady],
             [Series("latency", workers=plan.workers[0], figure="p50")] if plan.latency else [],
             [Series(one, workers=plan.workers[0], figure="output_s") for one in plan.kills],
+            facts.asked or facts.toml,
         )
 
     def steady(self, series: Series[SteadyRound], number: int) -> None:
@@ -201,6 +206,7 @@ def document(results: Sequence[EngineResult], plan: Plan, machine: Machine) -> B
         engines=tuple(
             EngineRows(
                 **dict(MeasuredEngine.of(one.spec)),
+                source=one.source,
                 apps=app_rows(one.apps),
                 latency=latency_rows(one.latency),
                 kills=kill_rows(one.kills),

@@ -120,8 +120,9 @@ class KillRow(Row, _Target):
 
 
 class EngineRows(MeasuredEngine):
-    """All that was measured on one engine."""
+    """All that was measured on one engine; source: as the command named it, or its file."""
 
+    source: str = ""
     apps: tuple[AppRow, ...]
     latency: tuple[LatencyRow, ...]
     kills: tuple[KillRow, ...]

@@ -15,13 +15,14 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.performance.bench_document import (
     AppRow,
     Bench,
+    EngineRows,
     KillRow,
     LatencyRow,
     Parameters,
 )
 from tickproof.conformance.performance.series import Spread
 from tickproof.conformance.report import style
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import shown, told_apart
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED
 
 AnyRow = TypeVar("AnyRow", AppRow, LatencyRow, KillRow)
@@ -44,13 +45,16 @@ def show(console: Console, found: Bench) -> None:
     if plan.rounds > 1:
         line += f"; medians of {plan.rounds} rounds, in brackets the smallest and the largest"
     console.print(Text(line, style="dim"))
-    apps = [(engine.name, row) for engine in found.engines for row in engine.apps]
+    names, which = _named(found)
+    if which:
+        console.print(Text(shown(which, 1000), style="dim"))
+    apps = [(name, row) for name, engine in names for row in engine.apps]
     _table(console, plan, _SPEED if len(plan.workers) == 1 else _GROWTH, apps)
     # The table of speed says why there is nothing.
     _table(console, plan, _COSTS, [one for one in apps if one[1].status == "measured"])
     if plan.latency:
         console.print(Text(f"\nLatency at {plan.pace:,} records a second, in seconds", style="dim"))
-        rows = [(engine.name, row) for engine in found.engines for row in engine.latency]
+        rows = [(name, row) for name, engine in names for row in engine.latency]
         _table(console, plan, _LATENCY, rows)
     if plan.kills:
         console.print(
@@ -60,13 +64,14 @@ def show(console: Console, found: Bench) -> None:
                 style="dim",
             )
         )
-        kills = [(engine.name, row) for engine in found.engines for row in engine.kills]
+        kills = [(name, row) for name, engine in names for row in engine.kills]
         _table(console, plan, _KILLS, kills)
-    _notes(console, found)
-    for engine in found.engines:
+    for note in notes(found):
+        console.print(Text(note, style="yellow"))
+    for name, engine in names:
         for what, row in engine.named():
             if row.status in ("failed", "unknown", "kit-error"):
-                text = f"{engine.name}, {what}: {row.status}: {row.why}"
+                text = f"{name}, {what}: {row.status}: {row.why}"
                 console.print(Text(f"{text}\n  run kept in {row.run}", style="bold red"))
 
 
@@ -76,10 +81,17 @@ def say_nothing_measured(spec: EngineSpec, why: str) -> None:
     style.console(stderr=True).print(text, style="bold red", soft_wrap=True)
 
 
-def _notes(console: Console, found: Bench) -> None:
-    """Note where a rate is coarse or missing, or where other programs kept the machine busy."""
-    notes, busy, cpus = [], 0.0, found.machine.cpus
-    for engine in found.engines:
+def _named(found: Bench) -> tuple[list[tuple[str, EngineRows]], str]:
+    """Return the engines with their names, none twice, and a sentence on which is which."""
+    engines = found.engines
+    names, which = told_apart([one.name for one in engines], [one.source for one in engines])
+    return list(zip(names, engines, strict=True)), which
+
+
+def notes(found: Bench) -> list[str]:
+    """Say which rates are coarse or missing, and if other programs kept the machine busy."""
+    said, busy, cpus = [], 0.0, found.machine.cpus
+    for name, engine in _named(found)[0]:
         for row in engine.apps:
             busy = max(busy, row.other_cores.max if row.other_cores else 0.0)
             windows = [one.window for one in row.rounds]
@@ -91,14 +103,13 @@ def _notes(console: Console, found: Bench) -> None:
             else:
                 continue
             more = "more --messages give a better rate"
-            notes.append(f"{engine.name}, {_label(row, found.parameters)}: {why}; {more}")
+            said.append(f"{name}, {_label(row, found.parameters)}: {why}; {more}")
     if busy > _BUSY * cpus:
-        notes.append(
+        said.append(
             f"Other programs kept up to {number(busy)} of {cpus} processors busy meanwhile: "
-            "rates may be too low."
+            "rates may be too low"
         )
-    for note in notes:
-        console.print(Text(note, style="yellow"))
+    return said
 
 
 def _table(

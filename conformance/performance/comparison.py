@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.latency.statistics import Ratio, ratio
 from tickproof.conformance.performance.subject import Figure, Subject
+from tickproof.conformance.text import told_apart
 from tickproof.conformance.verdicts import (
     DOES_NOT_APPLY,
     EXIT_FAIL,
@@ -279,14 +279,14 @@ def compare(
     ]
     verdicts.sort(key=lambda row: row.tier)
     basis = next(iter(loads), "")
-    named = _names(subjects)
-    notes = [said for one in subjects for said in one.notes]
+    named, which = told_apart([one.engine for one in subjects], [one.where for one in subjects])
+    notes = [*filter(None, [which]), *dict.fromkeys(said for one in subjects for said in one.notes)]
     made = [one.made for one in subjects]
     if len({*filter(None, made)}) > 1:
         each = "; ".join(f"{name}: {how}" for name, how in zip(named, made, strict=True) if how)
         notes.append(f"These sessions were not made alike: {each}")
     return Comparison(
-        named, tuple(verdicts), tuple(rows), threshold, basis, only_common, tuple(notes)
+        tuple(named), tuple(verdicts), tuple(rows), threshold, basis, only_common, tuple(notes)
     )
 
 
@@ -306,17 +306,3 @@ def _cell(
 def _worse_by(times: float, better: str) -> float:
     """Return how many times worse a figure is that is so many times another one."""
     return times if better == "lower" else 1 / times
-
-
-def _names(subjects: Sequence[Subject]) -> tuple[str, ...]:
-    """Name each subject after its engine, numbered where several have the same name."""
-    numbers: Counter[str] = Counter()
-    often = {
-        name: len(list(same)) for name, same in groupby(sorted(one.engine for one in subjects))
-    }
-    found = []
-    for subject in subjects:
-        numbers[subject.engine] += 1
-        number = f" #{numbers[subject.engine]}" if often[subject.engine] > 1 else ""
-        found.append(f"{subject.engine}{number}")
-    return tuple(found)

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from tickproof.conformance.errors import RequestError, TickproofError
 from tickproof.conformance.latency.figures import QUANTILES
+from tickproof.conformance.performance import bench_report
 from tickproof.conformance.performance.bench_document import Bench, Row
 from tickproof.conformance.performance.latency_document import LatencySession
 from tickproof.conformance.performance.series import verdict_of
@@ -51,7 +52,7 @@ class Measured:
 @dataclass(frozen=True)
 class Subject:
     """One engine in one session. results: by id, those that say something of such an engine,
-    and what was measured.
+    and what was measured. where: the document, and in it the engine.
 
     basis: under what load figures were measured, in words; only equal ones can be compared.
     not_asked: id -> why, of what the engine does not claim or offer, or what does not apply to
@@ -60,7 +61,7 @@ class Subject:
     """
 
     engine: str
-    where: Path
+    where: str
     results: Mapping[str, Result | Measured] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     basis: str = ""
@@ -110,7 +111,7 @@ def _session(path: Path) -> Subject:
     if newer := _newer(path, report):
         notes.append(f"{path.parent}: this report is not of its newest session, {newer}")
     made = f"profile {report.profile}, isolation {report.isolation}, kit {report.kit.version}"
-    return Subject(name, path, results, not_asked=not_asked, made=made, notes=notes)
+    return Subject(name, str(path), results, not_asked=not_asked, made=made, notes=notes)
 
 
 def _newer(path: Path, report: json_report.Report) -> str:
@@ -137,7 +138,7 @@ def _latency(path: Path) -> Subject:
     basis = _words(session.profile.to_json()["load"])
     name = _named(session.engine.name, session.engine.version)
     results = {"latency": Measured("the limits of the profile hold", session.decision.verdict)}
-    return Subject(name, path, results, _some(found), basis)
+    return Subject(name, str(path), results, _some(found), basis)
 
 
 def _bench(path: Path) -> Iterator[Subject]:
@@ -145,6 +146,7 @@ def _bench(path: Path) -> Iterator[Subject]:
     bench = Bench.read(path)
     asked = asdict(bench.parameters)
     basis = _words({key: one for key, one in asked.items() if key != "seed"})
+    notes = [f"{path}: {said}" for said in bench_report.notes(bench)]
     several = [name for name in ("keys", "workers") if len(asked[name]) > 1]
     for engine in bench.engines:
         found: dict[str, Figure] = {}
@@ -164,7 +166,8 @@ def _bench(path: Path) -> Iterator[Subject]:
             name = f"longest silence of the output after a kill of {kill.target}"
             add(name, "s", "lower", kill, [one.output_s for one in kill.rounds])
         name = _named(engine.name, engine.version)
-        yield Subject(name, path, results, _some(found), basis, not_asked)
+        where = ", ".join(filter(None, (str(path), shown(engine.source, _NAME))))
+        yield Subject(name, where, results, _some(found), basis, not_asked, notes=notes)
 
 
 def _add_series(

@@ -19,7 +19,7 @@ from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.json_report import Report, Result, left
 from tickproof.conformance.report.style import badge, counts_line, glyph, symbol, tier_name
 from tickproof.conformance.suites.hints import advice, halves
-from tickproof.conformance.text import shortened, shown
+from tickproof.conformance.text import shortened, shown, told_apart
 from tickproof.conformance.verdicts import (
     DOES_NOT_APPLY,
     EXIT_NOT_JUDGED,
@@ -109,16 +109,17 @@ def _blocked(results: Sequence[Result]) -> dict[str, list[str]]:
     return found
 
 
-def comparison(console: Console, reports: Sequence[Report]) -> None:
-    """Print requirement by engine, where verdicts differ."""
+def comparison(console: Console, reports: Sequence[Report], folders: Sequence[Path]) -> None:
+    """Print requirement by engine, where verdicts differ; folders: of the reports."""
     verdicts = [{r.id: r.verdict for r in report.requirements} for report in reports]
     tiers = {r.id: r.tier for report in reports for r in report.requirements}
     rows = {id_: [v.get(id_) for v in verdicts] for id_ in sorted(tiers, key=tiers.__getitem__)}
     differ = {id_: found for id_, found in rows.items() if len(set(found)) > 1}
     table = Table(box=None, pad_edge=False)
     table.add_column("requirement", no_wrap=True)
-    for report in reports:
-        table.add_column(Text(shown(report.engine.name, 16)), no_wrap=True)
+    names, which = told_apart([shown(one.engine.name, 16) for one in reports], folders)
+    for name in names:
+        table.add_column(Text(name), no_wrap=True)
     for id_, found in differ.items():
         table.add_row(
             Text(shown(id_, _ID_LIMIT)), *(badge(v, console) if v else Text("") for v in found)
@@ -132,6 +133,8 @@ def comparison(console: Console, reports: Sequence[Report]) -> None:
     console.print()
     console.print(Text("Comparison", style="bold"))
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
+    if which:
+        console.print(Text(f"  {which}"), soft_wrap=True)
     if same:
         console.print(Text("  the same for all: ").append_text(counts_line(same, console)))
 

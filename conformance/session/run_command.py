@@ -210,6 +210,7 @@ def _judge_each(
     verbose: bool,
 ) -> int:
     reports: list[Report] = []
+    reported: list[Path] = []
     statuses: list[int] = []
     for spec, folder in zip(specs, folders, strict=True):
         try:
@@ -227,6 +228,7 @@ def _judge_each(
                 break  # no other engine would have more room
             continue
         reports.append(report)
+        reported.append(folder)
         statuses.append(status)
         if session.cut is not None and session.cut.full:
             break
@@ -234,7 +236,7 @@ def _judge_each(
             # The command line prints this text behind the words for what ended it.
             raise KeyboardInterrupt(_kept(report, session, folder))
     if len(reports) > 1:
-        terminal.comparison(console, reports)
+        terminal.comparison(console, reports, reported)
     return worst_status(statuses)
 
 

@@ -39,6 +39,18 @@ def test_figures_are_shown_with_their_units_and_ratio():
     assert "more --messages" not in text
 
 
+def test_two_engines_of_one_name_are_numbered_and_named_by_their_files():
+    both = [
+        EngineResult(ENGINE, [Series("count", rounds=[steady_round(3e6)])], [], [], f"{one}.toml")
+        for one in "ab"
+    ]
+    console = Console(file=io.StringIO(), width=100)
+    show(console, document(both, Plan(latency=False, kills=()), MACHINE))
+    text = console.file.getvalue()
+    assert "toy #1 is a.toml; toy #2 is b.toml" in text
+    assert "\ntoy #2 count" in text
+
+
 def test_several_numbers_of_workers_show_what_doubling_them_gives():
     series = [
         Series(app, workers=workers, rounds=[steady_round(rate)])

@@ -231,6 +231,9 @@ def test_two_sessions_of_one_engine_are_numbered(tickproof, session):
     found = json.loads(out)
     assert code == 1
     assert found["names"] == ["toy 1.0 #1", "toy 1.0 #2"]
+    files = [folder / "report.json" for folder in folders]
+    assert found["notes"] == [f"toy 1.0 #1 is {files[0]}; toy 1.0 #2 is {files[1]}"]
+    assert f"toy 1.0 #2 is {files[1]}." in tickproof("compare", *folders)[1]
     assert found["regressions"] == [{"engine": "toy 1.0 #2", "what": "EO-WORKER-DEATH"}]
 
 
@@ -298,6 +301,25 @@ def test_a_bench_compares_the_engines_in_it(tickproof, tmp_path):
         "| records a second of count (higher is better) | 1,002 /s "
         "| 502 /s: 0.50 times (0.50 to 0.50), worse |"
     ) in out
+
+
+def test_two_engines_of_one_name_in_a_bench_are_told_apart_by_their_files(tickproof, tmp_path):
+    toy = MeasuredEngine(name="toy", version="1", language="")
+    both = [EngineResult(toy, [series(*[9.0] * 4)], [], [], f"{one}/engine.toml") for one in "ab"]
+    document(both, Plan(), MACHINE).write(tmp_path)
+    _, out, _ = tickproof("compare", tmp_path)
+    file = tmp_path / "bench.json"
+    assert f"toy 1 #1 is {file}, a/engine.toml; toy 1 #2 is {file}, b/engine.toml." in out
+
+
+def test_what_weakens_the_figures_of_a_bench_is_told_in_its_comparison(tickproof, tmp_path):
+    rounds = [steady_round(9.0, steps=3), *[steady_round(9.0, other_cores=0.7)] * 3]
+    few = Series("count", rounds=rounds)
+    bench(tmp_path, ("one", few), ("two", series(*[9.0] * 4)))
+    for form in ("terminal", "markdown", "html"):
+        _, out, _ = tickproof("compare", tmp_path, "--format", form)
+        assert out.count("Other programs kept up to 0.700 of 2 processors busy meanwhile") == 1
+        assert "one, count: RELEASEs of a partition after the warm-up: only 3" in out
 
 
 @pytest.mark.parametrize("verdict", [FAIL, UNKNOWN, Verdict.KIT_ERROR])

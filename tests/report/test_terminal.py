@@ -224,7 +224,7 @@ def test_ascii_terminals_get_ascii(one_of_each):
 def test_comparison_lists_what_differs_and_counts_the_rest(make_report, outcome):
     one = make_report(outcome(Verdict.FAIL), outcome(Verdict.PASS), name="one")
     two = make_report(Outcome("EO-WORKER-DEATH", Verdict.PASS), outcome(Verdict.PASS), name="two")
-    text = printed(lambda c: terminal.comparison(c, [one, two]))
+    text = printed(lambda c: terminal.comparison(c, [one, two], [Path("1"), Path("2")]))
 
     rows = [line.split() for line in text.splitlines()]
     assert ["requirement", "one", "two"] in rows
@@ -232,6 +232,14 @@ def test_comparison_lists_what_differs_and_counts_the_rest(make_report, outcome)
     assert ["verdict", "✗", "fail", "✓", "pass"] in rows
     assert ["the", "same", "for", "all:", "1", "pass"] in rows
     assert not any(row[:1] == ["PR-HELLO"] for row in rows)
+    assert "#" not in text
+
+
+def test_a_comparison_tells_two_engines_of_one_name_apart(make_report, outcome):
+    same = [make_report(outcome(verdict), name="toy") for verdict in (Verdict.FAIL, Verdict.PASS)]
+    text = printed(lambda c: terminal.comparison(c, same, [Path("out/toy"), Path("out/toy-2")]))
+    assert "requirement      toy #1  toy #2" in text
+    assert "toy #1 is out/toy; toy #2 is out/toy-2" in text
 
 
 def test_the_last_line_says_how_much_was_judged_and_why_the_rest_was_not(make_report):
