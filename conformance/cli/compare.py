@@ -14,11 +14,7 @@ from tickproof.conformance.report import style
 
 @click.command(cls=Command)
 @click.argument(
-    "sessions",
-    nargs=-1,
-    required=True,
-    metavar="SESSION...",
-    type=click.Path(exists=True, path_type=Path),
+    "sessions", nargs=-1, required=True, metavar="SESSION...", type=click.Path(path_type=Path)
 )
 @click.option("--all", "everything", is_flag=True, help="Every requirement, not what differs.")
 @click.option("--only-common", is_flag=True, help="Pass over what was not judged for all of them.")
@@ -66,7 +62,10 @@ def compare(
 
     subjects = [one for session in sessions for one in subject.read(session)]
     if len(subjects) < 2:
-        raise RequestError("SESSION: expected at least two engines, or two sessions of one")
+        raise RequestError(
+            "SESSION: expected at least two sessions, as `tickproof compare BEFORE AFTER`, or a "
+            f"bench of two engines; got {', '.join(one.where for one in subjects)} alone"
+        )
     found = comparison.compare(subjects, threshold, only_common=only_common)
     status = found.status
     if form == "terminal":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,7 @@ import numpy as np
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.latency.statistics import Ratio, ratio
 from tickproof.conformance.performance.subject import Figure, Subject
-from tickproof.conformance.text import told_apart
+from tickproof.conformance.text import shown, told_apart
 from tickproof.conformance.verdicts import (
     DOES_NOT_APPLY,
     EXIT_FAIL,
@@ -28,6 +28,7 @@ _GOOD: Final = {
     Verdict.PASS: 0, Verdict.GAP_FIXED: 0, Verdict.NOT_CLAIMED: 1, Verdict.KNOWN_GAP: 1,
     Verdict.UNKNOWN: 2, Verdict.BLOCKED: 2, Verdict.FAIL: 3, Verdict.KIT_ERROR: 4,
 }  # fmt: skip
+_LOAD: Final = 1000
 #: What is worse than this does not hold, whatever it is held against.
 _NO_WORSE: Final = _GOOD[Verdict.UNKNOWN]
 
@@ -235,12 +236,14 @@ def compare(
 ) -> Comparison:
     """Hold subjects against the first of them.
 
-    Raises RequestError where figures were measured under different loads.
+    Raises RequestError for jobs beside engines, and for figures of different loads.
     """
-    loads = {one.basis: one for one in subjects if one.basis}
-    if len(loads) > 1:
-        said = "; ".join(f"{one.where}: {basis}" for basis, one in loads.items())
-        raise RequestError(f"SESSION: figures of different loads cannot be compared: {said}")
+    if len(kinds := {one.of_job: one.where for one in subjects}) > 1:
+        raise RequestError(
+            "SESSION: expected sessions of engines, or sessions of jobs, because nothing is asked "
+            f"of both; got {kinds[True]} of a job and {kinds[False]} of an engine"
+        )
+    basis = _one_load(subjects)
     results = {id_: one for subject in subjects for id_, one in subject.results.items()}
     verdicts = [
         VerdictRow(
@@ -278,7 +281,6 @@ def compare(
         for name, one in figures.items()
     ]
     verdicts.sort(key=lambda row: row.tier)
-    basis = next(iter(loads), "")
     named, which = told_apart([one.engine for one in subjects], [one.where for one in subjects])
     notes = [*filter(None, [which]), *dict.fromkeys(said for one in subjects for said in one.notes)]
     made = [one.made for one in subjects]
@@ -288,6 +290,28 @@ def compare(
     return Comparison(
         tuple(named), tuple(verdicts), tuple(rows), threshold, basis, only_common, tuple(notes)
     )
+
+
+def _one_load(subjects: Sequence[Subject]) -> str:
+    """Return the load of all figures in words; raises RequestError with what differs."""
+    loads: dict[str, Subject] = {}
+    for one in subjects:
+        if one.basis:
+            loads.setdefault(_words(one.basis), one)
+    if len(loads) > 1:
+        all_of_them = frozenset.intersection(
+            *(frozenset(one.basis.items()) for one in loads.values())
+        )
+        said = "; ".join(
+            f"{one.where}: {_words(dict(one.basis.items() - all_of_them))}"
+            for one in loads.values()
+        )
+        raise RequestError(f"SESSION: figures of different loads cannot be compared: {said}")
+    return next(iter(loads), "")
+
+
+def _words(load: Mapping[str, str]) -> str:
+    return shown(", ".join(f"{key} {load[key]}" for key in sorted(load)), _LOAD)
 
 
 def _cell(

@@ -40,7 +40,10 @@ def median(row: FigureRow, cell: FigureCell) -> str:
 def against(row: FigureRow, cell: FigureCell) -> str:
     """Return what is known of the ratio to the first subject."""
     if cell.ratio is None:
-        return f"{cell.runs} runs are too few"
+        first = row.cells[0]
+        if first is None:
+            return "nothing to compare with"
+        return f"{first.runs} against {cell.runs} runs are too few, 4 each would do"
     said = times(cell.ratio)
     if not cell.ratio.differs:
         return f"no difference shown: {said}"

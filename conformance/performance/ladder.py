@@ -9,7 +9,8 @@ from typing import Final
 
 from rich.console import Console
 
-from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance import resources
+from tickproof.conformance.engines.spec import EngineSpec, available
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.performance import ladder_report
@@ -41,7 +42,11 @@ def check(spec: EngineSpec, plan: Plan, out: Path) -> None:
     """Raise RequestError for what cannot be measured, before anything is started."""
     out_folder.check(out)
     if "ladder" not in spec.apps:
-        raise RequestError(f"{spec.name}: expected [apps.ladder] with its steps in engine.toml")
+        ready = [one.name for one in available(resources.fixtures()) if "ladder" in one.apps]
+        raise RequestError(
+            f"ENGINE: expected an engine with [apps.ladder] and its steps in engine.toml, as "
+            f"{', '.join(ready)}; {spec.name} has none"
+        )
     check_room(out, plan.messages * _RECORD_BYTES, "--messages: input and output of one run take")
 
 

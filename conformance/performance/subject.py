@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tickproof.conformance import resources
+from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import RequestError, TickproofError
 from tickproof.conformance.latency.figures import QUANTILES
 from tickproof.conformance.performance import bench_report
@@ -17,11 +19,14 @@ from tickproof.conformance.performance.latency_document import LatencySession
 from tickproof.conformance.performance.series import verdict_of
 from tickproof.conformance.report import json_report, judged
 from tickproof.conformance.report.json_report import Result
+from tickproof.conformance.session import out_folder
 from tickproof.conformance.session.runs_folder import RUNS
+from tickproof.conformance.suites import registry
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Reason, Verdict
 
 Better = Literal["lower", "higher"]
+_DOCUMENTS: Final = (json_report.FILE_NAME, LatencySession.FILE_NAME, Bench.FILE_NAME)
 _NAME: Final = 60
 _ID: Final = 80
 _BASIS: Final = 1000
@@ -54,7 +59,8 @@ class Subject:
     """One engine in one session. results: by id, those that say something of such an engine,
     and what was measured. where: the document, and in it the engine.
 
-    basis: under what load figures were measured, in words; only equal ones can be compared.
+    of_job: it is a user's own job, of which other things are asked than of an engine.
+    basis: the load that figures were measured under; only equal ones can be compared.
     not_asked: id -> why, of what the engine does not claim or offer, or what does not apply to
     it. made: how its verdicts came about, where sessions may differ. notes: what a reader has to
     know of the session.
@@ -64,10 +70,11 @@ class Subject:
     where: str
     results: Mapping[str, Result | Measured] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
-    basis: str = ""
+    basis: Mapping[str, str] = field(default_factory=dict)
     not_asked: Mapping[str, str] = field(default_factory=dict)
     made: str = ""
     notes: Sequence[str] = ()
+    of_job: bool = False
 
 
 def read(path: Path) -> list[Subject]:
@@ -75,15 +82,34 @@ def read(path: Path) -> list[Subject]:
 
     A bench has one subject for each engine. Raises RequestError.
     """
-    names = (json_report.FILE_NAME, LatencySession.FILE_NAME, Bench.FILE_NAME)
-    found = [one for one in map(path.joinpath, names) if one.exists()] if path.is_dir() else [path]
+    if path.is_dir():
+        found = [one for one in map(path.joinpath, _DOCUMENTS) if one.exists()]
+    else:
+        found = [path] if path.exists() and path.suffix != ".toml" else []
     if not found:
-        below = [str(one) for one in sorted(path.iterdir()) if (one / names[0]).exists()]
-        hint = f"; sessions are in {', '.join(below[:_MOST])}" if below else ""
-        if (path / RUNS).is_dir():
-            hint = f"; `tickproof report {path}` writes that of a session that was killed"
-        raise RequestError(f"{path}: expected a folder with one of {', '.join(names)}{hint}")
+        expected = f"SESSION: expected a folder with one of {', '.join(_DOCUMENTS)}"
+        raise RequestError(f"{expected}; got {path}{_hint(path)}")
     return [subject for one in found for subject in _document(one)]
+
+
+def _hint(path: Path) -> str:
+    """Say what a path is that is no session, and where one is or how to make it."""
+    try:
+        engine = spec.load(spec.find(str(path), resources.fixtures()), registry.load())
+    except TickproofError:
+        engine = None
+    if engine is not None:
+        made = Path("tickproof-out", out_folder.folder_name(engine.name))
+        if (made / json_report.FILE_NAME).exists():
+            return f", an engine; its session is in {made}"
+        return f", an engine; `tickproof run {path}` writes a session to {made}"
+    if not path.exists():
+        return ", which does not exist"
+    if (path / RUNS).is_dir():
+        return f"; `tickproof report {path}` writes that of a session that was killed"
+    within = sorted(path.iterdir()) if path.is_dir() else []
+    below = [str(one) for one in within if (one / json_report.FILE_NAME).exists()]
+    return f"; sessions are in {', '.join(below[:_MOST])}" if below else ""
 
 
 def _document(path: Path) -> list[Subject]:
@@ -111,7 +137,10 @@ def _session(path: Path) -> Subject:
     if newer := _newer(path, report):
         notes.append(f"{path.parent}: this report is not of its newest session, {newer}")
     made = f"profile {report.profile}, isolation {report.isolation}, kit {report.kit.version}"
-    return Subject(name, str(path), results, not_asked=not_asked, made=made, notes=notes)
+    of_job = any(one.id.startswith("JB-") for one in report.requirements)
+    return Subject(
+        name, str(path), results, not_asked=not_asked, made=made, notes=notes, of_job=of_job
+    )
 
 
 def _newer(path: Path, report: json_report.Report) -> str:
@@ -200,12 +229,11 @@ def _some(figures: Mapping[str, Figure]) -> dict[str, Figure]:
     return {name: figure for name, figure in figures.items() if figure.values}
 
 
-def _words(load: Mapping[str, Any]) -> str:
-    said = {
-        key: " and ".join(map(str, one)) if isinstance(one, list | tuple) else one
-        for key, one in load.items()
+def _words(load: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key: " and ".join(map(str, one)) if isinstance(one, list | tuple) else str(one)
+        for key, one in sorted(load.items())
     }
-    return shown(", ".join(f"{key} {said[key]}" for key in sorted(said)), _BASIS)
 
 
 def _named(name: str, version: str) -> str:

@@ -36,7 +36,7 @@ def measured(session_type, tmp_path_factory):
     assert len(sessions.runs()) == 2 * (3 + 2) + 2 * 2 + 2 * 2
     page = (sessions.folder / "out/report.html").read_text("utf-8")
     assert "records a second of market-spread" in page and "after a kill of engine" in page
-    assert "2 runs are too few" in page
+    assert "2 against 2 runs are too few" in page
     return json.loads(done.out), json.loads((sessions.folder / "out/bench.json").read_text())
 
 

@@ -55,7 +55,7 @@ def test_one_empty_list_beside_a_full_one_is_wrong_usage(tickproof, session):
         (("bench", "engines", "minimal", "--rounds", "0"), "--rounds"),
         (("bench", "engines", "minimal", "--seconds", "0"), "--seconds"),
         (("bench", "engines", "minimal", "--app", "market-spread"), "that one of the engines"),
-        (("ladder", "single"), "expected [apps.ladder]"),
+        (("ladder", "single"), "and its steps in engine.toml, as miniature, spark"),
         (("explore", "minimal"), "expected an app with state exactly-once"),
         (("explore", "miniature", "--budget", "0s"), "--budget"),
         (("replay", ".", "--times", "0"), "--times"),

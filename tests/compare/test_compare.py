@@ -255,7 +255,7 @@ def latency(folder, values, rate=20_000, verdict=PASS):
         ([50, 51, 52, 53, 54], 0, "better"),
         # All of it is worse, and not by more than a twentieth.
         ([104.1, 104.2, 104.3, 104.4, 104.5], 0, "worse"),
-        ([200, 201], 5, "2 runs are too few"),
+        ([200, 201], 5, "5 against 2 runs are too few, 4 each would do"),
     ],
 )
 def test_percentiles_are_compared_over_runs(tickproof, tmp_path, after, code, said):
@@ -271,7 +271,49 @@ def test_latencies_under_different_loads_are_not_compared(tickproof, tmp_path):
     code, _, error = tickproof("compare", one, latency(tmp_path / "b", [1, 2, 3, 4], rate=50_000))
     assert code == 2
     assert "figures of different loads cannot be compared" in error
-    assert "app market-spread, duration_s" in error and "rate 20000" in error
+    assert f"{one / 'latency.json'}: rate 20000; " in error
+    assert f"{tmp_path / 'b' / 'latency.json'}: rate 50000\n" in error
+
+
+def test_benches_that_differ_say_in_what(tickproof, tmp_path):
+    one = bench(tmp_path / "a", ("toy", series(9.0)), rounds=3, seed=1)
+    two = bench(tmp_path / "b", ("toy", series(9.0)), rounds=3, seed=2, keys=(350,))
+    code, _, error = tickproof("compare", one, two)
+    assert code == 2
+    assert f"{one / 'bench.json'}: keys 10000; {two / 'bench.json'}: keys 350\n" in error
+
+
+def test_a_figure_that_the_first_has_too_few_runs_of_does_not_blame_the_other(tickproof, tmp_path):
+    one = latency(tmp_path / "a", [100])
+    _, out, _ = tickproof("compare", one, latency(tmp_path / "b", range(100, 107)))
+    assert "1 against 7 runs are too few, 4 each would do" in out
+    none = latency(tmp_path / "c", [])
+    _, out, _ = tickproof("compare", none, latency(tmp_path / "d", range(100, 107)))
+    assert "nothing to compare with" in out and "too few" not in out
+
+
+def test_a_job_is_not_compared_with_an_engine(tickproof, report):
+    engine, job = report("a", PR_HELLO=PASS), report("b", JB_CALM=PASS, JB_LOST=PASS)
+    code, _, error = tickproof("compare", engine, job)
+    assert code == 2
+    assert f"got {job / 'report.json'} of a job and {engine / 'report.json'} of an engine" in error
+    assert tickproof("compare", job, report("c", JB_CALM=PASS, JB_LOST=PASS))[0] == 0
+
+
+def test_an_engine_in_place_of_its_session_is_told_where_that_is(
+    tickproof, report, make_report, tmp_path, monkeypatch
+):
+    session = report("a", PR_HELLO=PASS)
+    code, _, error = tickproof("compare", session, "miniature")
+    assert code == 2
+    assert "SESSION: expected a folder with one of report.json, latency.json, bench.json" in error
+    assert "got miniature, an engine; `tickproof run miniature` writes a session to" in error
+    monkeypatch.chdir(tmp_path)
+    made = Path("tickproof-out/miniature")
+    made.mkdir(parents=True)
+    make_report(Outcome("PR-HELLO", PASS)).write(made)
+    assert f"an engine; its session is in {made}" in tickproof("compare", session, "miniature")[2]
+    assert "got nothing, which does not exist" in tickproof("compare", session, "nothing")[2]
 
 
 def bench(folder, *engines, **plan):
@@ -415,7 +457,8 @@ def test_what_cannot_be_read_is_named(tickproof, session, tmp_path, name, conten
 def test_one_session_is_too_few(tickproof, session):
     code, _, error = tickproof("compare", session("a", PASS, PASS, PASS))
     assert code == 2
-    assert "expected at least two engines" in error
+    assert "SESSION: expected at least two sessions, as `tickproof compare BEFORE AFTER`" in error
+    assert "report.json alone" in error
 
 
 def test_what_an_interrupt_left_open_is_not_worse(tickproof, make_report, report, tmp_path):

@@ -89,7 +89,9 @@ def test_a_step_that_is_not_done_has_no_figures(tmp_path, old, new, step, why):
 
 def test_an_engine_without_a_ladder_is_told_so(tmp_path):
     single = spec.load(fixtures() / "engines" / "single")
-    with pytest.raises(RequestError, match=r"single: expected \[apps\.ladder\]"):
+    with pytest.raises(
+        RequestError, match=r"with \[apps\.ladder\] and its steps .*; single has none"
+    ):
         ladder.check(single, PLAN, tmp_path)
 
 

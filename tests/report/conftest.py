@@ -12,6 +12,7 @@ import pytest
 
 from tests.explain.conftest import mutant_run as mutant_run
 from tests.explain.conftest import recorded as recorded
+from tickproof.conformance.jobs.requirements import JB
 from tickproof.conformance.report import document, json_report
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.suites import registry
@@ -59,7 +60,7 @@ def make_report(tmp_path: Path) -> Callable[..., Report]:
     """Build a report of hand-made outcomes; everything decided counts as selected."""
 
     def make(*outcomes: Outcome, selected: tuple[str, ...] = (), name: str = "toy") -> Report:
-        known = registry.load()
+        known = {**registry.load(), **JB}
         ids = selected or tuple(dict.fromkeys(o.requirement for o in outcomes))
         return json_report.build(
             engine=document.engine_facts(name, "1.0", "python", tmp_path / "engine.toml"),

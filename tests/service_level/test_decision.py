@@ -211,6 +211,16 @@ def test_a_rate_that_no_run_kept_fails_without_a_percentile():
     assert decided(runs(5, {}, achieved=0.97, samples=0))[0] == "fail"
 
 
+def test_a_backlog_that_grew_does_not_say_that_all_was_done():
+    found = decision.decide(CI, [run(1, backlog_growth=0.25), run(2, backlog_growth=1_200.0)])
+    (said,) = (one.text for one in found.reasons if "did not keep" in one.text)
+    assert "records a second: the backlog grew by 1,200 a second; p50" in said
+    (said,) = (one.text for one in decision.decide(CI, [run(1, backlog_growth=0.25)]).reasons)
+    assert "the backlog grew by 0.25 a second" in said
+    (said,) = (one.text for one in decision.decide(CI, [run(1, achieved=0.97)]).reasons)
+    assert "at worst 97.00% were done" in said and "backlog" not in said
+
+
 def test_99_9_percent_of_the_rate_is_the_rate():
     assert decided(runs(5, achieved=0.999)) == ("pass", [], 0)
 
