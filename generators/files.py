@@ -1,8 +1,8 @@
 """Whole streams into files of framed records, a chunk at a time.
 
-Each function writes ``path`` only when it is complete (a ``.part`` file beside it until
-then), calls ``progress(records)`` with the number done so far after each chunk, and
-returns the number of records written.
+Each function makes the folders above ``path``, writes it only when it is complete (a ``.part``
+file beside it until then), calls ``progress(records)`` with the number done so far after each
+chunk, and returns the number of records written.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def replacing_all(paths: Sequence[Path]) -> Iterator[list[Path]]:
     parts = [path.with_name(path.name + ".part") for path in paths]
     try:
         for part in parts:
+            part.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(b"")
         yield parts
         for part, path in zip(parts, paths, strict=True):

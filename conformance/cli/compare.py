@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import RequestError
@@ -83,6 +84,6 @@ def compare(
     try:
         whole_file.write(output, text)
     except OSError as error:
-        raise RequestError(f"--output: {output} cannot be written: {error.strerror}") from error
+        raise options.unwritable("--output", output, error) from error
     click.echo(output)
     return status

@@ -131,6 +131,15 @@ def _folders(folder: Path) -> list[str]:
     return [shown(name, 80) for name in names[:_MOST]]
 
 
+def unwritable(option: str, path: Path, error: OSError) -> RequestError:
+    """Return the error of usage for a file that an option names and that cannot be written."""
+    expected = f"{option}: expected a file that can be written, got {path}"
+    is_file = isinstance(error, FileExistsError)  # in place of a folder above it
+    return RequestError(
+        f"{expected}: {f'{error.filename} is a file' if is_file else error.strerror}"
+    )
+
+
 #: A recorded run: its folder, or a pack of it.
 RUN = click.argument(
     "run",

@@ -91,7 +91,7 @@ def pack(run: Path, output: Path | None) -> None:
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error
     except OSError as error:
-        raise click.UsageError(f"--output: cannot be written: {error}") from error
+        raise options.unwritable("--output", output or Path(), error) from error
     for member, word in made.kept:
         click.echo(f"warning: {member} holds {word}: the engine's own bytes, kept", err=True)
     click.echo(f"{made.path}  {made.bytes:,} bytes")

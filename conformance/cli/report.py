@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import HistoryError, RequestError
@@ -96,7 +97,7 @@ def report(what: Path, output: Path | None, annotations: bool) -> None:
     try:
         whole_file.write(path, text)
     except OSError as error:
-        raise RequestError(f"--output: {path} cannot be written: {error.strerror}") from error
+        raise options.unwritable("--output", path, error) from error
     click.echo(path)
 
 

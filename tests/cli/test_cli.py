@@ -492,10 +492,16 @@ def test_wrong_generate_usage_is_2_and_leaves_no_file(tickproof, arguments, said
 
 
 def test_an_unwritable_output_is_wrong_usage(tickproof):
-    code, _, err = tickproof("generate", "numbers", "--out", "no/such/folder/x")
+    Path("file").write_text("")
+    code, _, err = tickproof("generate", "numbers", "--out", "file/x")
 
     assert code == 2
-    assert "--out no/such/folder/x: No such file or directory" in err
+    assert "--out file/x: Not a directory" in err
+
+
+def test_the_folder_of_an_output_is_made(tickproof):
+    assert tickproof("generate", "numbers", "--out", "no/such/x", "--messages", 10)[0] == 0
+    assert Path("no/such/x").is_file()
 
 
 def test_output_into_a_pipe_has_no_control_characters(tmp_path):

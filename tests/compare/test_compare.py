@@ -225,6 +225,19 @@ def test_all_is_a_matrix(tickproof, session):
     assert all(row.count("|") == 5 for row in rows)
 
 
+def test_a_page_goes_into_a_folder_that_is_made(tickproof, session, tmp_path):
+    folders = [session(name, PASS, PASS, PASS) for name in "ab"]
+    page = tmp_path / "no" / "such" / "page.html"
+    assert tickproof("compare", "--format", "html", "-o", page, *folders)[0] == 0
+    assert page.read_text().startswith("<!doctype html>")
+    code, _, error = tickproof("compare", "--format", "html", "-o", page / "x.html", *folders)
+    assert code == 2
+    assert (
+        f"--output: expected a file that can be written, got {page / 'x.html'}: {page} is a file"
+        in error
+    )
+
+
 def test_two_sessions_of_one_engine_are_numbered(tickproof, session):
     folders = [session(name, PASS, PASS, verdict) for name, verdict in (("a", PASS), ("b", FAIL))]
     code, out, _ = tickproof("compare", "--format", "json", *folders)

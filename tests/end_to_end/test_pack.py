@@ -267,10 +267,15 @@ def test_what_cannot_be_packed_is_wrong_usage(failed_run, tmp_path, tickproof):
         (("pack", tmp_path / "text"), "expected a whole pack"),
         (("check", tmp_path / "text"), "expected a whole pack"),
         (("replay", tmp_path / "text", "miniature"), "expected a whole pack"),
-        (("pack", failed_run, "-o", tmp_path / "no" / "p.zip"), "cannot be written"),
+        (("pack", failed_run, "-o", tmp_path / "text" / "p.zip"), "a file that can be written"),
     ):
         status, output = tickproof(*words)
         assert (status, said in " ".join(output.split())) == (2, True), (words, output)
+
+
+def test_a_pack_goes_into_a_folder_that_is_made(failed_run, tmp_path, tickproof):
+    assert tickproof("pack", failed_run, "-o", tmp_path / "no" / "such" / "p.zip")[0] == 0
+    assert members(tmp_path / "no" / "such" / "p.zip")
 
 
 def repacked(packed, path, **changes):

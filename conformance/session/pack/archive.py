@@ -55,6 +55,7 @@ def write(path: Path, top: str, members: Mapping[str, Path]) -> None:
         for name, file in sorted(members.items())
     }
     manifest = {"format": FORMAT, "kit": conformance.__version__, "members": listed}
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     try:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
