@@ -105,14 +105,7 @@ def bench_engines(
     bench.check(specs, chosen, out)
     console = style.console()
     with out_folder.held(out):
-        status = bench.bench(specs, chosen, out, keep=keep, as_json=as_json, console=console)
-    if len(specs) > 1:
-        from tickproof.conformance.performance import comparison_output
-        from tickproof.conformance.report import templates
-
-        said = style.console(stderr=True)
-        templates.as_extra(lambda: said.print(f"report  {comparison_output.write(out)}"), said)
-    return status
+        return bench.bench(specs, chosen, out, keep=keep, as_json=as_json, console=console)
 
 
 def _known(

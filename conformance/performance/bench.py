@@ -6,7 +6,7 @@ A fast answer that is wrong gets no figure: every run is judged by the local che
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,12 +14,13 @@ from typing import Any, Final
 from rich.console import Console
 
 from tickproof.conformance import apps
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.percentiles import percentiles_us
 from tickproof.conformance.latency.samples import answers, latencies, steady_ns
-from tickproof.conformance.performance import bench_report
+from tickproof.conformance.performance import bench_report, comparison_output
 from tickproof.conformance.performance.bench_document import (
     Bench,
     EngineRows,
@@ -43,16 +44,18 @@ from tickproof.conformance.performance.bench_plan import (
 from tickproof.conformance.performance.costs import STATE_AT, costs
 from tickproof.conformance.performance.document import Machine, MeasuredEngine, this_machine
 from tickproof.conformance.performance.engine_samples import EngineSamples
+from tickproof.conformance.performance.latency_terminal import Status
 from tickproof.conformance.performance.recovery import recovery
 from tickproof.conformance.performance.rounds import Announce, Rounds, check_room
 from tickproof.conformance.performance.series import Series, exit_status_of
 from tickproof.conformance.performance.throughput import Window, drained_ns, window
-from tickproof.conformance.report import style
+from tickproof.conformance.report import style, templates
 from tickproof.conformance.report.document import engine_facts
 from tickproof.conformance.scenario import App
 from tickproof.conformance.session import out_folder
 from tickproof.conformance.session.run_command import engine_folders
 from tickproof.conformance.suites.evidence import outputs
+from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, worst_status
 from tickproof.generators.recipes import complete, market_params
 
@@ -72,7 +75,12 @@ class EngineResult:
     @property
     def exit_status(self) -> int:
         """The status of its worst series, 5 where nothing was measured."""
-        return exit_status_of(itertools.chain[Series[Any]](self.apps, self.latency, self.kills))
+        return exit_status_of(self.series)
+
+    @property
+    def series(self) -> Iterator[Series[Any]]:
+        """All that is measured on it."""
+        return itertools.chain[Series[Any]](self.apps, self.latency, self.kills)
 
 
 def check(specs: Sequence[EngineSpec], plan: Plan, out: Path) -> None:
@@ -100,19 +108,26 @@ def bench(
 ) -> int:
     """Measure the engines side by side; prints tables, or JSON. Returns the exit status.
 
-    The same JSON goes to ``out``/bench.json.
+    The same JSON goes to ``out``/bench.json, and of several engines a page. After an interrupt
+    what was measured is reported, and KeyboardInterrupt goes on.
     """
-    machine = this_machine()
-    with style.console(stderr=True).status("measuring") as status:
-        results = measure_all(
-            specs, plan, out, keep=keep, announce=lambda what, _: status.update(what)
-        )
-    found = document(results, plan, machine)
-    found.write(out)
-    if as_json:
-        print(found.text())
-    else:
-        bench_report.show(console, found)
+    machine, said = this_machine(), style.console(stderr=True)
+    with Status(said) as status:
+        results, interrupted = measure_all(specs, plan, out, keep=keep, announce=status)
+    runs = sum(len(series.rounds) for result in results for series in result.series)
+    if interrupted and not runs:
+        raise KeyboardInterrupt("nothing was measured")
+    found = document(results, plan, machine, interrupted)
+    with interruption.deferred():
+        found.write(out)
+        if as_json:
+            print(found.text())
+        else:
+            bench_report.show(console, found)
+        if len(specs) > 1:
+            templates.as_extra(lambda: said.print(f"report  {comparison_output.write(out)}"), said)
+    if interrupted:
+        raise KeyboardInterrupt(f"{counted(runs, 'run')} reported in {out}")
     for result in results:
         if result.exit_status == EXIT_NOT_JUDGED:
             bench_report.say_nothing_measured(result.spec, "offers or claims none of it")
@@ -126,16 +141,26 @@ def exit_status(results: Sequence[EngineResult]) -> int:
 
 def measure_all(
     specs: Sequence[EngineSpec], plan: Plan, out: Path, *, keep: bool, announce: Announce
-) -> list[EngineResult]:
+) -> tuple[list[EngineResult], str]:
     """Measure every engine; runs go to folders under ``out``, and are removed unless ``keep``.
 
-    The engines take turns within a round, so that a machine whose speed changes affects all.
+    Returns the results, and in words the interrupt that ended it early, or "". The engines take
+    turns within a round, so that a machine whose speed changes affects all.
     """
     folders = engine_folders(specs, out / "runs")
     engines = [
         _Engine(plan, Rounds(spec, folder, keep, announce))
         for spec, folder in zip(specs, folders, strict=True)
     ]
+    results = [one.result for one in engines]
+    try:
+        _take_turns(engines, plan)
+    except KeyboardInterrupt:
+        return results, interruption.words()
+    return results, ""
+
+
+def _take_turns(engines: Sequence[_Engine], plan: Plan) -> None:
     for number in range(plan.rounds):
         for i in range(len(plan.steady)):
             for one in engines:
@@ -147,7 +172,6 @@ def measure_all(
         for i in range(len(plan.kills)):
             for one in engines:
                 one.kill(one.result.kills[i], number)
-    return [one.result for one in engines]
 
 
 class _Engine:
@@ -198,10 +222,13 @@ class _Engine:
             self._rounds.sampled(series, scenario, f"kill-{series.what}-{number}", kill_figures)
 
 
-def document(results: Sequence[EngineResult], plan: Plan, machine: Machine) -> Bench:
+def document(
+    results: Sequence[EngineResult], plan: Plan, machine: Machine, interrupted: str = ""
+) -> Bench:
     """Return everything that was measured."""
     return Bench(
         machine=machine,
+        interrupted=interrupted or None,
         parameters=Parameters.of(plan),
         engines=tuple(
             EngineRows(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import Field
+
 from tickproof.conformance.fault_steps import Target
 from tickproof.conformance.performance.bench_plan import PAYLOAD_BYTES, Plan
 from tickproof.conformance.performance.document import MeasuredEngine, Measurement, Part
@@ -127,7 +129,7 @@ class EngineRows(MeasuredEngine):
     latency: tuple[LatencyRow, ...]
     kills: tuple[KillRow, ...]
 
-    def named(self) -> Iterator[tuple[str, Row]]:
+    def named(self) -> Iterator[tuple[str, AppRow | LatencyRow | KillRow]]:
         """Yield each series with what it is."""
         yield from ((row.app, row) for row in self.apps)
         yield from (("latency", row) for row in self.latency)
@@ -148,10 +150,11 @@ class Parameters(Plan):
 
 
 class Bench(Measurement):
-    """Engines side by side."""
+    """Engines side by side; interrupted: what ended it early, in words."""
 
     FILE_NAME = "bench.json"
 
+    interrupted: str | None = Field(default=None, exclude_if=lambda why: why is None)
     parameters: Parameters
     engines: tuple[EngineRows, ...]
 

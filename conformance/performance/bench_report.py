@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from rich.console import Console
@@ -89,8 +89,8 @@ def _named(found: Bench) -> tuple[list[tuple[str, EngineRows]], str]:
 
 
 def notes(found: Bench) -> list[str]:
-    """Say which rates are coarse or missing, and if other programs kept the machine busy."""
-    said, busy, cpus = [], 0.0, found.machine.cpus
+    """Say which rounds and rates are missing or coarse, and if other programs took processors."""
+    said, busy, cpus = list(_missing(found)), 0.0, found.machine.cpus
     for name, engine in _named(found)[0]:
         for row in engine.apps:
             busy = max(busy, row.other_cores.max if row.other_cores else 0.0)
@@ -110,6 +110,20 @@ def notes(found: Bench) -> list[str]:
             "rates may be too low"
         )
     return said
+
+
+def _missing(found: Bench) -> Iterator[str]:
+    """Yield what ended a bench early, with the rounds that it did not come to."""
+    rounds = found.parameters.rounds
+    missing = [
+        f"{name}, {_label(row, found.parameters) if isinstance(row, AppRow) else what}: "
+        f"{len(row.rounds)} of {rounds}"
+        for name, engine in _named(found)[0]
+        for what, row in engine.named()
+        if row.status == "measured" and len(row.rounds) < rounds
+    ]
+    if found.interrupted:
+        yield f"{shown(found.interrupted, 200)}; rounds measured: {'; '.join(missing) or 'all'}"
 
 
 def _table(

@@ -21,6 +21,7 @@ from tickproof.conformance.performance.bench_report import say_nothing_measured
 from tickproof.conformance.performance.document import EngineName, this_machine
 from tickproof.conformance.performance.engine_samples import EngineSamples
 from tickproof.conformance.performance.ladder_costs import LADDER, Ladder, Parameters, Plan, costs
+from tickproof.conformance.performance.latency_terminal import Status
 from tickproof.conformance.performance.rounds import Announce, Rounds, check_room
 from tickproof.conformance.performance.series import Series, exit_status_of
 from tickproof.conformance.report import style
@@ -56,8 +57,8 @@ def ladder(spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, console: Cons
     Writes ladder.json and ladder_report.html to ``out``.
     """
     machine = this_machine()
-    with style.console(stderr=True).status("measuring") as status:
-        series = play(spec, plan, out, keep=keep, announce=lambda what, _: status.update(what))
+    with Status(style.console(stderr=True)) as status:
+        series = play(spec, plan, out, keep=keep, announce=status)
     found = Ladder(
         machine=machine,
         parameters=Parameters(**asdict(plan)),

@@ -213,6 +213,8 @@ def _add_series(
     figures[name] = _figure(name, unit, better, values if row.status == "measured" else ())
     # unknown: a partition that stayed silent for good, say
     verdict, id_ = verdict_of(row.status, values), shown(f"measured: {name}", _ID)
+    if row.status == "measured" and not values:
+        return  # an interrupt came first
     if verdict is Verdict.NOT_CLAIMED:
         not_asked[id_] = shown(row.why, _WHY) or row.status
     else:

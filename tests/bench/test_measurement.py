@@ -94,7 +94,7 @@ def test_one_wrong_round_takes_the_figures_of_all(tmp_path, monkeypatch):
     spec = load(fixtures() / "engines" / "minimal")
     plan = Plan(apps=("passthrough",), latency=False, kills=(), messages=2_000, rounds=3)
     said = []
-    (result,) = bench.measure_all(
+    (result,), _ = bench.measure_all(
         [spec], plan, tmp_path, keep=False, announce=lambda what, _: said.append(what)
     )
     (series,) = result.apps

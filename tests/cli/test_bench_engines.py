@@ -9,6 +9,7 @@ from collections import namedtuple
 import pytest
 
 from tests.long import only_if_asked
+from tickproof.conformance.session import playing
 
 SMALL = ("--messages", 150_000, "--seconds", 3, "--pace", 15_000)
 
@@ -188,6 +189,56 @@ def test_wrong_usage_starts_nothing(tickproof, tmp_path, arguments, said):
     assert status == 2
     assert said in " ".join(err.replace("│", " ").split())
     assert not (tmp_path / "out" / "runs").exists()
+
+
+@pytest.mark.parametrize("at", ["passthrough-2-0-1", "passthrough-2-0-0"])
+def test_ctrl_c_reports_what_was_measured(tickproof, tmp_path, monkeypatch, at):
+    play = playing.play
+
+    def interrupted(scenario, spec, folder, **given):
+        if folder.name == at and spec.name == "minimal":
+            raise KeyboardInterrupt
+        return play(scenario, spec, folder, **given)
+
+    monkeypatch.setattr(playing, "play", interrupted)
+    small = ("--messages", 2000, "--rounds", 2, "--app", "passthrough", "--kill", "none")
+    status, out, err = tickproof("bench", "engines", "single", "minimal", *small, "--out", "out")
+    assert status == 130
+    last = err.splitlines()[-1]
+    text = " ".join(out.split())
+    if at.endswith("-0"):
+        assert last == "tickproof: interrupted with Ctrl-C: 1 run reported in out"
+        assert "single, passthrough: 1 of 2; single, latency: 0 of 2; minimal, pass" in text
+        assert "single passthrough" in text
+    else:
+        assert last == "tickproof: interrupted with Ctrl-C: 3 runs reported in out"
+        assert (
+            "interrupted with Ctrl-C; rounds measured: single, latency: 0 of 2; "
+            "minimal, passthrough: 1 of 2; minimal, latency: 0 of 2"
+        ) in text
+    # Each run was named when it began, as nothing is drawn here.
+    assert "single: passthrough-2-0-0" in err
+    found = json.loads((tmp_path / "out/bench.json").read_text())
+    assert found["interrupted"] == "interrupted with Ctrl-C"
+    assert "interrupted with Ctrl-C" in (tmp_path / "out/report.html").read_text("utf-8")
+    status, out, _ = tickproof("compare", "out")
+    assert status == 5
+    assert "bench.json: interrupted with Ctrl-C; rounds measured" in out
+    assert "p50 of latency" not in out
+
+
+def test_ctrl_c_before_the_first_figure_leaves_the_earlier_bench(tickproof, tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/bench.json").write_text("earlier")
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(playing, "play", interrupted)
+    status, _, err = tickproof("bench", "engines", "minimal", "--messages", 2000, "--out", "out")
+    assert status == 130
+    assert err.splitlines()[-1] == "tickproof: interrupted with Ctrl-C: nothing was measured"
+    assert (tmp_path / "out/bench.json").read_text() == "earlier"
 
 
 def test_an_input_that_the_disk_cannot_hold_is_refused(tickproof, monkeypatch):
