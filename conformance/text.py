@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -56,6 +57,11 @@ def command_line(*words: object, **options: object) -> str:
             elif one is not None and one is not False and one != "":
                 line += [f"--{name}", str(one)]
     return shlex.join(line)
+
+
+def say(text: str) -> None:
+    """Print a line of the kit on standard error, before there is any other output."""
+    print(f"tickproof: {text}", file=sys.stderr, flush=True)
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:

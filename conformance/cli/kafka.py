@@ -12,10 +12,6 @@ from tickproof.conformance.cli.options import Command
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK
 
 
-def _say(text: str) -> None:
-    click.echo(f"tickproof: {text}", err=True)
-
-
 @click.group()
 def kafka() -> None:
     """Start and stop a Kafka broker of your own. Judging needs none: it brings one."""
@@ -38,7 +34,7 @@ def start(port: int, transactions: str, as_json: bool) -> int:
     """
     from tickproof.conformance.kafka import standing
 
-    found = standing.start(kit_port=port, transaction_version=int(transactions), say=_say)
+    found = standing.start(kit_port=port, transaction_version=int(transactions))
     _show(found, as_json)
     return EXIT_OK
 
@@ -69,7 +65,7 @@ def fetch() -> int:
     """Bring the broker's jars now (46 files, 44 MB), so that no later start needs a network."""
     from tickproof.conformance.kafka import jars
 
-    click.echo(jars.bring(jars.load(jars.BROKER), _say))
+    click.echo(jars.bring(jars.load(jars.BROKER)))
     return EXIT_OK
 
 

@@ -18,9 +18,11 @@ from tickproof.conformance.engines.reaped_program import ReapedProgram
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import InvalidFile, KitStopped
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import say, shown
 
 LIMIT_S: Final = 600.0
+#: A command that takes longer is told of.
+_SILENT_S: Final = 2.0
 #: The folder is $0, the rest the command.
 _IN_ITS_FOLDER: Final = 'cd "$0" && exec "$@" 2>&1'
 #: The folder that the kit's packages lie in; one of it is named as it is imported.
@@ -36,8 +38,9 @@ def prepare(
 
     protected: in a sandbox, if this machine gives one, with the network, in which only the folder
     of the engine and the user's cache are written for good. Nothing that it starts outlives the
-    call. Raises InvalidFile if it takes longer than ``limit_s``, or ends with a status that is not
-    0; KitStopped if it changed the kit; OSError for the file.
+    call. One that takes long is said on standard error. Raises InvalidFile if it takes longer than
+    ``limit_s``, or ends with a status that is not 0; KitStopped if it changed the kit; OSError for
+    the file.
     """
     command = spec.preparation()
     if not command:
@@ -58,7 +61,11 @@ def prepare(
             around,
         )
         try:
-            status = program.wait(limit_s)
+            status = program.wait(min(_SILENT_S, limit_s))
+            if status is None and limit_s > _SILENT_S:
+                said = "".join(f" ({shown(line, 200)})" for line in log.tail()[-1:])
+                say(f"preparing {shown(spec.name, 60)}{said}; its output is {output}")
+                status = program.wait(limit_s - _SILENT_S)
         finally:
             program.kill()
     finally:

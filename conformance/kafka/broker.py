@@ -7,7 +7,6 @@ import functools
 import socket
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -100,13 +99,12 @@ class Broker:
         engine_port: int = 0,
         heap_mb: int = HEAP_MB,
         limit_s: float = START_S,
-        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         if transaction_version not in TRANSACTION_VERSIONS:
             raise ValueError(f"transaction_version: expected one of {TRANSACTION_VERSIONS}")
         client_library()  # which may be missing: that is said before a download
         found = jars.find_java()
-        folder = jars.bring(jars.load(jars.BROKER), say)
+        folder = jars.bring(jars.load(jars.BROKER))
         began = time.monotonic()
         # Bound for as long as it lives: nobody else gets the ports before it, or after its death.
         self._reserved = _reserve(kit_port, engine_port, 0)

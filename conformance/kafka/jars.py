@@ -15,11 +15,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 from xml.sax.saxutils import quoteattr
@@ -32,7 +31,7 @@ from tickproof.conformance import strict_toml
 from tickproof.conformance.errors import InvalidFile, KafkaUnavailable
 from tickproof.conformance.kafka import certificates
 from tickproof.conformance.strict_toml import Table, matching
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import say, shown
 from tickproof.reference import java
 
 BROKER: Final = Path(__file__).with_name("broker-jars.toml")
@@ -75,10 +74,11 @@ def load(path: Path) -> JarList:
     return strict_toml.load(path, JarList)
 
 
-def bring(wanted: JarList, say: Callable[[str], None] = lambda _: None) -> Path:
+def bring(wanted: JarList) -> Path:
     """Return the folder with exactly the jars of a list, which is filled where it is not whole.
 
-    Callers that come meanwhile wait. ``say`` is told of a download. Raises KafkaUnavailable.
+    Callers that come meanwhile wait. A download is said on standard error. Raises
+    KafkaUnavailable.
     """
     if not wanted.sha256:
         raise KafkaUnavailable(f"the list of {wanted.name} has no table sha256; see --fill")
@@ -108,9 +108,7 @@ def bring(wanted: JarList, say: Callable[[str], None] = lambda _: None) -> Path:
     return folder
 
 
-def fill(
-    path: Path, say: Callable[[str], None] = lambda _: None, *, beside_pyspark: bool = False
-) -> None:
+def fill(path: Path, *, beside_pyspark: bool = False) -> None:
     """Write the hashes of what the coordinates of a list bring as the end of its file.
 
     ``beside_pyspark``: without the artifacts that PySpark has. Raises InvalidFile,
@@ -332,10 +330,6 @@ def find_java() -> java.JavaFound:
         raise KafkaUnavailable(str(error)) from error
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
 @click.command()
 @click.argument("list_", type=click.Path(path_type=Path), metavar="LIST.toml")
 @click.argument("link", type=click.Path(path_type=Path), required=False)
@@ -347,9 +341,9 @@ def main(list_: Path, link: Path | None, filling: bool, beside_pyspark: bool) ->
     """Bring the jars of a list; print their folder, and make LINK a link to it."""
     try:
         if filling:
-            fill(list_, _say, beside_pyspark=beside_pyspark)
+            fill(list_, beside_pyspark=beside_pyspark)
             return
-        folder = bring(load(list_), _say)
+        folder = bring(load(list_))
         if link is not None:
             aside = link.with_name(f"{link.name}.{os.getpid()}")
             aside.symlink_to(folder)

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -41,12 +41,10 @@ class Standing:
     address: BrokerAddress
 
 
-def start(
-    *, kit_port: int = 0, transaction_version: int = 2, say: Callable[[str], None]
-) -> Standing:
+def start(*, kit_port: int = 0, transaction_version: int = 2) -> Standing:
     """Start a broker that stays; raises KafkaUnavailable, also where one runs already."""
     client_library()
-    jars.bring(jars.load(jars.BROKER), say)
+    jars.bring(jars.load(jars.BROKER))
     file = _file()
     if (found := status()) is not None:
         raise KafkaUnavailable(f"{found.address.kit} runs already; see `tickproof kafka stop`")

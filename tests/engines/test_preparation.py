@@ -47,6 +47,23 @@ def test_it_runs_in_the_folder_of_the_engine_and_may_make_its_program(engine, tm
     assert subprocess.run(made.command(), check=False).returncode == 0
 
 
+def test_what_takes_long_is_said_once(engine, tmp_path, monkeypatch):
+    told = []
+
+    def say(text):
+        told.append(text)
+        (tmp_path / "told").touch()
+
+    monkeypatch.setattr(preparation, "say", say)
+    monkeypatch.setattr(preparation, "_SILENT_S", 0.5)
+    script = "echo first; echo bringing 3 jars; until [ -e told ]; do sleep 0.05; done"
+    preparation.prepare(engine(script), tmp_path / "log")
+    (said,) = told
+    assert said == f"preparing rogue (bringing 3 jars); its output is {tmp_path / 'log'}"
+    preparation.prepare(engine("true"), tmp_path / "log")
+    assert told == [said]
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [

@@ -62,13 +62,14 @@ def left(cache: Path) -> list[str]:
     return sorted(path.name for path in cache.iterdir() if path.suffix != ".lock")
 
 
-def test_brought_once_and_exactly_as_listed(cache, tmp_path):
-    said: list[str] = []
-    folder = jars.bring(listed(), said.append)
+def test_brought_once_and_exactly_as_listed(cache, tmp_path, capsys):
+    folder = jars.bring(listed())
     assert folder.parent == cache
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == FILES
-    assert jars.bring(listed(), said.append) == folder
-    assert len(said) == calls(tmp_path) == 1
+    assert jars.bring(listed()) == folder
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("tickproof: bringing the ") and said.endswith(f"once, into {folder}")
+    assert calls(tmp_path) == 1
     assert left(cache) == [folder.name]
 
 
