@@ -58,6 +58,7 @@ class Selection(Model):
     tiers: list[int]
     only: list[str]
     require: list[str] = Field(default=[], description="ids that have to be judged")
+    secret: str = Field(default="", description="what generated input depends on beside the seed")
 
 
 class Story(Model):

@@ -241,6 +241,7 @@ def command(report: Report) -> str:
         tier=asked.tiers,
         only=",".join(asked.only),
         require=",".join(asked.require),
+        secret=asked.secret,
     )
 
 

@@ -94,7 +94,10 @@ def _built(
         hosts=asked.hosts,
         not_asked=record.not_asked,
         selection=Selection(
-            tiers=list(asked.tiers), only=list(asked.only), require=list(asked.require)
+            tiers=list(asked.tiers),
+            only=list(asked.only),
+            require=list(asked.require),
+            secret=asked.secret,
         ),
         started=record.started,
         ended=ended,

@@ -180,6 +180,13 @@ def test_an_exception_is_a_kit_error_with_its_traceback_kept(tickproof, engine, 
     assert Path("tickproof-out/other/report.json").exists()
 
 
+def test_the_command_of_a_report_has_the_secret(tickproof, engine, session):
+    tickproof("run", engine(), "--only", "PR-HELLO", "--secret", "c0ffee")
+    report = json_report.Report.read(Path("tickproof-out/toy/report.json"))
+    assert report.selection.secret == session.requests[0].secret == "c0ffee"
+    assert "--secret c0ffee" in Path("tickproof-out/toy/report.html").read_text()
+
+
 def test_ctrl_c_is_one_clear_line_and_130(tickproof, engine, session):
     session.answers["toy"] = KeyboardInterrupt()
     code, _, err = tickproof("run", engine(), "--only", "PR-HELLO")

@@ -152,10 +152,11 @@ def test_the_roots_of_what_was_judged_are_shown(make_report, outcome, recorded):
 
 def test_the_command_judges_the_same_again(make_report, outcome):
     report = make_report(outcome(Verdict.PASS))
-    asked = json_report.Selection(tiers=[3], only=["EO-TAIL"], require=["PR-HELLO"])
+    asked = json_report.Selection(tiers=[3], only=["EO-TAIL"], require=["PR-HELLO"], secret="ab")
     other = {"selection": asked, "profile": "full", "hosts": 3}
     assert page.command(report.model_copy(update=other)).endswith(
-        "engine.toml --seed 42 --profile full --hosts 3 --tier 3 --only EO-TAIL --require PR-HELLO"
+        "engine.toml --seed 42 --profile full --hosts 3 --tier 3 --only EO-TAIL --require PR-HELLO "
+        "--secret ab"
     )
 
 
