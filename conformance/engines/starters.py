@@ -16,6 +16,9 @@ from tickproof.conformance.text import shown
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _OWN_NAME: Final = re.compile(r'^name = ".*"$', re.MULTILINE)
 _VERSION: Final = re.compile(r'^version = ".*"$', re.MULTILINE)
+_NEW: Final = "0.1.0"
+#: What the adapters over the log answer to hello and topology.
+_ANSWERED: Final = re.compile(rb'(\\?")(minimal|1\.0\.0)(?=\1)')
 _ABOUT: Final = re.compile(r"\A(?:#.*\n)+")
 
 
@@ -77,7 +80,10 @@ def write(name: str, transport: str, language: str, parent: Path) -> Path:
         expected = f"not yet with --{transport}: expected one of {', '.join(there)}"
         raise RequestError(f"--lang: {expected}; got {language}")
     settings = (fixtures() / starter.settings).read_text("utf-8")
-    files = _sources(starter.files) | {FILE_NAME: _renamed(settings, name).encode()}
+    files = _sources(starter.files)
+    if transport == "log":
+        files = {file: _answering(source, name) for file, source in files.items()}
+    files[FILE_NAME] = _renamed(settings, name).encode()
     return _written(name, files, parent) / FILE_NAME
 
 
@@ -111,5 +117,11 @@ def _written(name: str, files: Mapping[str, bytes], parent: Path) -> Path:
 
 def _renamed(settings: str, name: str) -> str:
     text = _OWN_NAME.sub(f'name = "{name}"', settings, count=1)
-    text = _VERSION.sub('version = "0.1.0"', text, count=1)
+    text = _VERSION.sub(f'version = "{_NEW}"', text, count=1)
     return _ABOUT.sub("", text)
+
+
+def _answering(source: bytes, name: str) -> bytes:
+    """Have an adapter answer with the name and version of the new engine."""
+    new = {b"minimal": name.encode()}
+    return _ANSWERED.sub(lambda found: found[1] + new.get(found[2], _NEW.encode()), source)

@@ -54,6 +54,17 @@ def test_a_starter_loads_under_its_new_name(what, tmp_path):
     assert what in (("log", "go"), ("log", "rust")) or made.command()  # which prepare is to build
 
 
+@pytest.mark.parametrize(
+    "language", [lang for spoken, lang in starters.STARTERS if spoken == "log"]
+)
+def test_a_starter_answers_with_its_new_name_and_version(language, tmp_path):
+    made = starters.write("my-own", "log", language, tmp_path)
+    text = "\n".join(path.read_text("utf-8") for path in made.parent.iterdir()).replace("\\", "")
+    assert text.count('"my-own"') == 3  # in engine.toml, hello and topology
+    assert text.count('"0.1.0"') == (3 if language == "rust" else 2)  # Cargo.toml, too
+    assert '"minimal"' not in text and "1.0.0" not in text
+
+
 @LONG
 @pytest.mark.parametrize("language", ["python", "go", "node", "java", "rust"])
 def test_the_starter_over_the_log_passes_tiers_0_and_1(language, tmp_path):
