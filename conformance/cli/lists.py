@@ -127,6 +127,7 @@ def reasons(code: str | None) -> int:
 def _explain(one: Requirement, as_json: bool, *, of_jobs: bool) -> None:
     """Print promise, clauses and scenarios of a requirement, and how to play it."""
     from tickproof.conformance.explain import outcomes
+    from tickproof.conformance.jobs.requirements import SCHEDULE
     from tickproof.conformance.report import terminal
     from tickproof.conformance.suites import registry
     from tickproof.conformance.suites.hints import halves
@@ -156,6 +157,9 @@ def _explain(one: Requirement, as_json: bool, *, of_jobs: bool) -> None:
         terminal.field(console, label, value)
     if of_jobs:
         terminal.line(console, "play", f"tickproof run job.toml --only {one.id}")
+        if one.id == SCHEDULE:
+            needs = "schedules in regressions/ beside job.toml, where `tickproof explore job.toml` "
+            terminal.field(console, "needs", f"{needs}saves one; or --schedule FILE without --only")
         return
     terminal.line(console, "play", f"tickproof run ENGINE{hosts} --only {one.id}")
     terminal.line(console, "replay", "tickproof replay RUN, the run folder that a failure names")

@@ -331,6 +331,9 @@ def test_requirements_of_own_jobs_are_listed_and_explained(tickproof):
     _, out, _ = tickproof("requirements", "jb-cut")
     assert JB["JB-CUT"].title in " ".join(out.split())
     assert "tickproof run job.toml --only JB-CUT\n" in out
+    assert "regressions/" not in out
+    _, out, _ = tickproof("requirements", "JB-SCHEDULE")
+    assert "schedules in regressions/ beside job.toml" in out
 
 
 def test_reason_codes_are_explained(tickproof):
