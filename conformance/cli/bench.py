@@ -24,7 +24,10 @@ def bench() -> None:
 @bench.command(cls=Command)
 @options.as_json
 def kit(as_json: bool) -> None:
-    """Measure log server, recorder, checker, generators and memory on this machine."""
+    """Measure the parts of the kit on this machine.
+
+    Log server, recorder, checker, generators and memory.
+    """
     from tickproof.conformance.performance import kit as benchmark
 
     benchmark.report(style.console(), as_json)
@@ -91,7 +94,10 @@ def bench_engines(
     as_json: bool,
     **numbers: Any,
 ) -> int:
-    """Measure each ENGINE in turn: rate, costs, memory, state, latency, time to recover."""
+    """Measure each ENGINE in turn, on the same inputs.
+
+    Rate, costs, memory, state, latency, and time to recover.
+    """
     with loading():
         from tickproof.conformance.performance import bench, bench_plan
         from tickproof.conformance.session import out_folder

@@ -12,7 +12,10 @@ from tickproof.conformance.cli.options import Command
 @click.command(cls=Command)
 @click.option("--clear", is_flag=True, help="Remove all of it; it is made again when needed.")
 def cache(clear: bool) -> None:
-    """List what is cached: launchers for Java, jars of Kafka, and archives of classes."""
+    """List what is cached for Java and Kafka.
+
+    Launchers for Java, jars of Kafka, and archives of classes.
+    """
     from tickproof.conformance.spark_check import caches
 
     found = False

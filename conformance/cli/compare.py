@@ -49,9 +49,9 @@ def compare(
     form: str,
     output: Path | None,
 ) -> int:
-    """Hold SESSIONs against the first of them; exit status 1 if one is worse.
+    """Hold SESSIONs against the first of them.
 
-    Exit status 5 if something of the first was not compared, or nothing was.
+    Exit status 1 if one is worse, 5 if something of the first was not compared, or nothing was.
     A SESSION is the folder, or the document, of `tickproof run`, `latency` or `bench engines`.
     """
     if output is not None and form == "terminal":

@@ -52,10 +52,11 @@ _LINE: Final = 300
 def coverage(
     sessions: tuple[Path, ...], at_least: float | None, varied: bool, classes: bool, missing: bool
 ) -> int:
-    """Add up what SESSIONs covered: report.json files, or folders of sessions and runs.
+    """Add up what SESSIONs covered of the fault space.
 
-    Of the fault space it counts pairs, by the reports; of what the protocol leaves free to kit and
-    input it counts classes, by the recorded runs.
+    A SESSION is a report.json, or a folder of sessions and runs. Of the fault space it counts
+    pairs, by the reports; of what the protocol leaves free to kit and input it counts classes, by
+    the recorded runs.
     """
     with loading():
         from tickproof.conformance.report.coverage import added_up

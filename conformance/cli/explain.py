@@ -21,7 +21,10 @@ from tickproof.conformance.verdicts import EXIT_OK
 @click.option("--requirement", metavar="ID", help="Only what this requirement saw.")
 @as_json
 def explain(run: Path, requirement: str | None, as_json: bool) -> int:
-    """Tell what happened in a recorded RUN (a folder or a pack), and why a requirement failed."""
+    """Tell what happened in a recorded RUN, and why it failed.
+
+    RUN is a folder or a pack.
+    """
     with loading():
         from tickproof.conformance.explain import stories
         from tickproof.conformance.explain.picture import plain

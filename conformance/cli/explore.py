@@ -84,9 +84,9 @@ def explore(
     save: Path | None,
     **given: Any,
 ) -> int:
-    """Search for a schedule of faults that ENGINE does not survive; shrink it and save it.
+    """Search for faults that ENGINE does not survive.
 
-    A path to a job.toml searches a job of your own.
+    Their schedule is shrunk and saved. A path to a job.toml searches a job of your own.
     """
     with loading():
         from tickproof.conformance.session import out_folder

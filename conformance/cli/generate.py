@@ -31,7 +31,10 @@ _SHARE = click.FloatRange(0, 1)
 
 @click.group()
 def generate() -> None:
-    """Write input streams: the same options give the same bytes, on any machine."""
+    """Write input streams.
+
+    The same options give the same bytes, on any machine.
+    """
 
 
 def _options(*options: Decorator) -> Decorator:
@@ -125,14 +128,14 @@ _market = _options(
 @generate.command()
 @_market
 def quotes(out: Path, **options: Any) -> None:
-    """NBBO quotes alone (52-byte payloads), with universe.json beside."""
+    """NBBO quotes alone, 52-byte payloads, with universe.json."""
     _write_market("write_quotes", out, options)
 
 
 @generate.command()
 @_market
 def orders(out: Path, **options: Any) -> None:
-    """Orders alone (52-byte payloads), with universe.json beside."""
+    """Orders alone, 52-byte payloads, with universe.json."""
     _write_market("write_orders", out, options)
 
 
@@ -154,7 +157,7 @@ def market(
     ties: Ties,
     **options: Any,
 ) -> None:
-    """Quotes and orders in one agreed order, with universe.json beside."""
+    """Quotes and orders in one agreed order, with universe.json."""
     if from_csv is None:
         refuse_given(READING, "expected together with --from-csv")
         _write_market("write_market", out, options)

@@ -17,7 +17,7 @@ _COUNT = click.IntRange(0, 65536)
 
 @click.group()
 def host() -> None:
-    """Look at this host, and tune it for runs that measure latency."""
+    """Look at this host, and tune it for runs of latency."""
 
 
 @host.command()
@@ -83,11 +83,11 @@ def pin(
     strict: bool,
     command: tuple[str, ...],
 ) -> int:
-    """Run a command pinned, as far as allowed; say on stderr what was not, and why.
+    """Run a command pinned, as far as allowed.
 
-    The command replaces this process, so its exit status is the one you see. What is set
-    holds for all that it starts. No wrapper can lock the memory of a command: --lock raises
-    the limit, and the command has to call mlockall itself.
+    What was not, and why, is said on stderr. The command replaces this process, so its exit status
+    is the one you see. What is set holds for all that it starts. No wrapper can lock the memory of
+    a command: --lock raises the limit, and the command has to call mlockall itself.
 
     Exit status 2, before anything runs: wrong usage, no such command, and with --strict
     what could not be set.

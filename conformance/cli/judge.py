@@ -87,9 +87,9 @@ def judge(
     examples: int,
     as_json: bool,
 ) -> int:
-    """Judge OUT, the recorded output of a job, by IN, its recorded input. Nothing is started.
+    """Judge OUT, a recorded output of a job, by IN, its input.
 
-    Each is a file (JSON lines, CSV or Parquet, packed or not) or a topic, as
+    Nothing is started. Each is a file (JSON lines, CSV or Parquet, packed or not) or a topic, as
     kafka://HOST:PORT/TOPIC, which is read once, as far as it is committed. A record of IN leads
     to one of OUT with the same identity, or to what an oracle says.
     """

@@ -28,9 +28,9 @@ def kafka() -> None:
 )
 @options.as_json
 def start(port: int, transactions: str, as_json: bool) -> int:
-    """Start a broker that stays until `tickproof kafka stop`; print its address.
+    """Start a broker that stays until `tickproof kafka stop`.
 
-    It listens on 127.0.0.1 only, and forgets its topics when it ends.
+    Its address is printed. It listens on 127.0.0.1 only, and forgets its topics when it ends.
     """
     from tickproof.conformance.kafka import standing
 
@@ -62,7 +62,10 @@ def status(as_json: bool) -> int:
 
 @kafka.command(cls=Command)
 def fetch() -> int:
-    """Bring the broker's jars now (46 files, 44 MB), so that no later start needs a network."""
+    """Bring the broker's jars now: 46 files, 44 MB.
+
+    No later start needs a network then.
+    """
     from tickproof.conformance.kafka import jars
 
     click.echo(jars.bring(jars.load(jars.BROKER)))

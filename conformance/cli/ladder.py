@@ -23,7 +23,10 @@ from tickproof.conformance.report import style
 @options.out("tickproof-out/ladder", "ladder.json, report.html and runs go")
 @click.option("--keep", is_flag=True, help="Keep the folders of all runs.")
 def ladder(engine: str, out: Path, keep: bool, **numbers: int) -> int:
-    """Measure what each small feature of ENGINE costs: decoding, state, checkpoints, ..."""
+    """Measure what each small feature of ENGINE costs.
+
+    Decoding, state, checkpoints and others, each added to those before.
+    """
     with loading():
         from tickproof.conformance.performance import ladder as measuring
         from tickproof.conformance.performance.ladder_costs import Plan

@@ -69,7 +69,7 @@ _RATE = click.IntRange(1, 10_000_000)
 def latency(
     engine: str | None, profile: str | None, again: Path | None, as_json: bool, **given: Any
 ) -> int:
-    """Judge by statistics whether ENGINE answers in time, as a profile asks.
+    """Judge whether ENGINE answers in time, as a profile asks.
 
     ENGINE is a name, a path to an engine.toml, mutant:ID or variant:ID.
     """
@@ -138,7 +138,7 @@ def _played(
 @click.command(cls=Command)
 @click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
 def profiles(as_json: bool) -> None:
-    """List the profiles that come with the kit: rate, limits, host level."""
+    """List the profiles that come with the kit, and their limits."""
     from tickproof.conformance.latency.figures import shown_us
     from tickproof.conformance.latency.profiles import available
 

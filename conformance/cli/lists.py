@@ -110,7 +110,7 @@ def requirements(
 @click.command(cls=Command)
 @click.argument("code", required=False, metavar="[CODE]")
 def reasons(code: str | None) -> int:
-    """Say what the reason codes of verdicts mean, or one of them: CODE."""
+    """Say what the reason codes of verdicts mean, or CODE alone."""
     known = {str(one): one for one in Reason}
     if code is not None:
         with loading():

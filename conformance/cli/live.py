@@ -17,9 +17,9 @@ from tickproof.conformance.errors import RequestError
 )
 @click.option("--until-eof", is_flag=True, help="End when standard input ends.")
 def live(folder: Path, port: int, until_eof: bool) -> None:
-    """Serve a page, and metrics for Prometheus, of the newest session below DIR.
+    """Serve a page of the newest session below DIR.
 
-    On this machine only, until Ctrl-C. Needs the extra `live`.
+    With metrics for Prometheus. On this machine only, until Ctrl-C. Needs the extra `live`.
     """
     import asyncio
 

@@ -45,11 +45,12 @@ def _say(sentence: str) -> None:
 )
 @options.as_json
 def log(folder: Path, sizes: tuple[int, ...], out: Path | None, as_json: bool) -> None:
-    """Serve the files sSpP.log of FOLDER as a log, and record output, until Ctrl-C.
+    """Serve the files sSpP.log of FOLDER, and record output.
 
-    sSpP.log is partition P of input stream S: records, each a u32 size and its payload. What is
-    appended while it runs is served, too. Prints host, port and token. Listens on this machine
-    only, and remembers nothing when it ends: begin again with a new --out and a new checkpoint.
+    It goes on until Ctrl-C. sSpP.log is partition P of input stream S: records, each a u32 size and
+    its payload. What is appended while it runs is served, too. Prints host, port and token. Listens
+    on this machine only, and remembers nothing when it ends: begin again with a new --out and a new
+    checkpoint.
     """
     from tickproof.conformance.log_server import folder_log, partition_files
 

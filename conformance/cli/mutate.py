@@ -45,9 +45,10 @@ def mutate(
     out: Path,
     parallel: int | None,
 ) -> int:
-    """Make each small edit of a sound ENGINE in Python that a tool can make; all have to fail.
+    """Make small edits of a sound ENGINE; all have to fail.
 
-    Needs the extra `mutation`. A run that was interrupted goes on from its results.
+    All that a tool can make, in Python. Needs the extra `mutation`. A run that was interrupted goes
+    on from its results.
     """
     from tickproof.conformance.resources import fixtures, require_checkout
 

@@ -30,7 +30,10 @@ from tickproof.conformance.cli.options import Command
     "--out", type=options.FOLDER, default=Path(), help="Where the folder NAME goes. Default: here."
 )
 def new_engine(name: str, kafka: bool, lang: str, out: Path) -> None:
-    """Write a folder NAME with an engine that passes tier 0, to make your own of it."""
+    """Write a folder NAME with an engine that passes tier 0.
+
+    To make your own of it.
+    """
     from tickproof.conformance.engines import starters
 
     made = starters.write(name, "kafka" if kafka else "log", lang, out)
@@ -50,7 +53,10 @@ def new_engine(name: str, kafka: bool, lang: str, out: Path) -> None:
     "--out", type=options.FOLDER, default=Path(), help="Where the folder NAME goes. Default: here."
 )
 def new_job(name: str, spark: bool, out: Path) -> None:
-    """Write a folder NAME with a job in Python, its job.toml, an oracle and a test that passes."""
+    """Write a folder NAME with a job in Python that passes.
+
+    With its job.toml, an oracle and a test.
+    """
     from tickproof.conformance.engines import starters
 
     folder = starters.write_job(name, out, "spark" if spark else "python")

@@ -37,7 +37,7 @@ def _digest(_context: click.Context, _parameter: click.Parameter, text: str | No
     help="Refuse a run whose root is another: the digest that `run`, `check` or `pack` printed.",
 )
 def check(run: Path, master: str | None, expected: str | None) -> int:
-    """Judge a recorded RUN again, from disk alone: its folder, or a pack of it."""
+    """Judge a recorded RUN again, from its folder or a pack of it."""
     with loading():
         from tickproof.conformance import spark_check
         from tickproof.conformance.explain import with_stories
@@ -82,7 +82,10 @@ def check(run: Path, master: str | None, expected: str | None) -> int:
     help="Default: ENGINE-SCENARIO-SEED.tickproof.zip",
 )
 def pack(run: Path, output: Path | None) -> None:
-    """Make one file of a RUN, to be checked and replayed elsewhere; nothing names the machine."""
+    """Make one file of a RUN, for `check` and `replay` elsewhere.
+
+    Nothing in it names the machine.
+    """
     with loading():
         from tickproof.conformance.session.pack import writer
 
@@ -120,9 +123,10 @@ def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
 )
 @options.out("tickproof-out", "the new runs go")
 def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
-    """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another.
+    """Play a RUN again: the same input, faults and seed.
 
-    Of the run of a job, ENGINE is a job.toml.
+    RUN is a folder or a pack; it is played on its ENGINE, or on another. Of the run of a job,
+    ENGINE is a job.toml.
     """
     with loading():
         from tickproof.conformance.explain.outcomes import stimulus

@@ -41,10 +41,11 @@ def _not_of_a_job(_context: click.Context, _parameter: click.Parameter, what: Pa
     help="Instead, print what did not hold as annotations for GitHub Actions.",
 )
 def report(what: Path, output: Path | None, annotations: bool) -> None:
-    """Make one HTML file of a SESSION (a folder of `run` or `latency`), a RUN or a PACK.
+    """Make one HTML file of a SESSION, a RUN or a PACK.
 
-    A run or a pack is judged again for it, from what it holds alone. A session of `run` that ended
-    without reports, because it was killed, gets all of them, of what it had judged.
+    A SESSION is a folder of `run` or `latency`. A run or a pack is judged again for it, from what
+    it holds alone. A session of `run` that ended without reports, because it was killed, gets all
+    of them, of what it had judged.
     """
     with loading():
         from tickproof.conformance.performance import latency_page

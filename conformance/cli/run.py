@@ -95,9 +95,10 @@ def run(
     live_port: int,
     **given: Any,
 ) -> int:
-    """Judge each ENGINE: a name, a path to an engine.toml, mutant:ID or variant:ID.
+    """Judge each ENGINE, or a job of your own.
 
-    `tickproof engines` lists the names. A path to a job.toml judges a job of your own.
+    An ENGINE is a name, a path to an engine.toml, mutant:ID or variant:ID. `tickproof engines`
+    lists the names. A path to a job.toml judges a job of your own.
     """
     if jobs := [Path(one) for one in (*engines, *more) if options.names_job(Path(one))]:
         asked = given | {"only": only, "require": require, "at_once": parallel, "seed": seed}

@@ -126,7 +126,10 @@ def _row(run: Any) -> dict[str, Any]:
 @click.argument("names", nargs=-1, metavar="TAG...")
 @click.option("--remove", is_flag=True, help="Take these tags away; all of them without TAG.")
 def tag(run: Path, names: tuple[str, ...], remove: bool) -> None:
-    """Give RUN a TAG, so that it is kept: neither `prune` nor a later session removes it."""
+    """Give RUN a TAG, so that it is kept.
+
+    Neither `prune` nor a later session removes it.
+    """
     from tickproof.conformance.session import run_store
 
     if not names and not remove:
@@ -151,7 +154,10 @@ def tag(run: Path, names: tuple[str, ...], remove: bool) -> None:
 def prune(
     below: Path, verdicts: tuple[str, ...], older: str | None, keep: str | None, dry_run: bool
 ) -> None:
-    """Remove runs in FOLDER by age or size; never one with a tag, nor one that is under way."""
+    """Remove runs in FOLDER by age or size.
+
+    Never one with a tag, nor one that is under way.
+    """
     from tickproof.conformance.session import run_store
 
     if older is None and keep is None:

@@ -55,7 +55,10 @@ def selftest(
     out: Path,
     parallel: int | None,
 ) -> int:
-    """Try every mutant, which has to fail, and every sound engine, which must not."""
+    """Try every mutant and every sound engine on the kit.
+
+    Each mutant has to fail, and no sound engine may.
+    """
     from tickproof.conformance.engines import interruption
     from tickproof.conformance.report.templates import as_extra
     from tickproof.conformance.resources import fixtures, require_checkout

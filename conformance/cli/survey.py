@@ -49,10 +49,10 @@ def survey(
     out: Path,
     parallel: int | None,
 ) -> int:
-    """Judge each ENGINE with several seeds, and write a table of what they kept of their promises.
+    """Judge each ENGINE with several seeds, and write a table.
 
-    ENGINE as in `tickproof run`. The table is survey.md, the same as data survey.json. The exit
-    status is the worst of `tickproof run` for any of them.
+    It shows the promises that each kept. ENGINE as in `tickproof run`. The table is survey.md, the
+    same as data survey.json. The exit status is the worst of `tickproof run` for any of them.
     """
     with loading():
         from tickproof.conformance.performance.survey import command
