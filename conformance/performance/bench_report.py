@@ -200,10 +200,10 @@ def _state(part: str) -> Cell[AppRow]:
 _SPEED: Final[Columns[AppRow]] = {
     "app": _label,
     "million\nrecords/s": _spread(lambda row: row.rate, 1e6),
-    "of pass-\nthrough": lambda row, _: number(row.to_passthrough),
-    "RELEASE\nevery, s": _median(lambda row: row.release_every_s),
+    "times\npassthrough": lambda row, _: number(row.to_passthrough),
+    "RELEASE\nevery s": _median(lambda row: row.release_every_s),
     "whole\nrun, s": _median(lambda row: row.whole_s),
-    "million/s\nof it": _median(
+    "million\nof it/s": _median(
         lambda row: row.whole_rate, lambda rate: number(rate and rate / 1e6)
     ),
 }

@@ -30,6 +30,10 @@ from tickproof.conformance.verdicts import EXIT_OK
 
 #: By more than this a figure has to be worse, where nothing else is asked for.
 THRESHOLD: Final = 0.05
+_REQUIREMENT: Final = "requirement"
+#: Room for an id of a requirement, in characters; the words of a figure wrap.
+_LEAST: Final = 24
+_PADDING: Final = 2
 
 
 @dataclass(frozen=True)
@@ -59,14 +63,14 @@ class ComparisonDocument(Part):
 def show(console: Console, found: Comparison, *, everything: bool) -> None:
     """Print what differs, or all."""
     if rows := words.rows(found, everything=everything):
-        table = _table(found, "requirement")
+        table = _table(found, _REQUIREMENT, console)
         for row in rows:
             table.add_row(
                 Text(row.id), *(badge(one, console) if one else Text("") for one in row.verdicts)
             )
         console.print(Padding(table, (0, 0, 1, 0), expand=False))
     if found.figures:
-        table = _table(found, "median over runs")
+        table = _table(found, "median over runs", console)
         for figure in found.figures:
             table.add_row(Text(words.name(figure)), *_cells(figure))
         console.print(Padding(table, (0, 0, 1, 0), expand=False))
@@ -78,11 +82,14 @@ def show(console: Console, found: Comparison, *, everything: bool) -> None:
     console.print(Text(shown(words.verdict(found), 4000), style=style), soft_wrap=True)
 
 
-def _table(found: Comparison, what: str) -> Table:
+def _table(found: Comparison, what: str, console: Console) -> Table:
+    """Return a table with a column for each subject, no word of whose name is split if it fits."""
     table = Table(box=None, pad_edge=False)
-    table.add_column(what, no_wrap=True)
+    table.add_column(what, overflow="fold", no_wrap=what == _REQUIREMENT)
+    room = (console.width - _LEAST - _PADDING) // len(found.names) - _PADDING
     for name in found.names:
-        table.add_column(Text(name), overflow="fold")
+        word = max(map(len, name.split()), default=0)
+        table.add_column(Text(name), overflow="fold", min_width=max(1, min(word, room)))
     return table
 
 

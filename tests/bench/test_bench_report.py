@@ -126,6 +126,18 @@ def test_a_machine_that_was_busy_with_something_else_is_told():
     assert "Something else" not in shown([Series("count", rounds=busy[:1])])[1]
 
 
+def test_no_line_is_longer_than_80_columns_and_no_heading_splits_a_word():
+    series = [Series("market-spread", rounds=[steady_round(4e6), steady_round(5e6)])]
+    engine = SimpleNamespace(name="minimal", version="1", language="none")
+    console = Console(file=io.StringIO(), width=80)
+    plan = Plan(apps=(), latency=False, kills=(), rounds=2)
+    show(console, document([EngineResult(engine, series, [], [])], plan, MACHINE))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("passthrough" in line.split() for line in lines)
+    assert not any("pass- " in line for line in lines)
+
+
 def test_no_figure_is_cut_off_on_a_narrow_terminal():
     series = [Series("market-spread", rounds=[steady_round(4e6), steady_round(5e6)])]
     assert "…" not in shown(series, width=60, rounds=2)[1]

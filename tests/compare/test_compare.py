@@ -358,6 +358,16 @@ def test_a_bench_compares_the_engines_in_it(tickproof, tmp_path):
     ) in out
 
 
+def test_no_word_of_a_heading_is_split_at_80_columns(tickproof, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    row = series(*[9.0] * 4, app="market-spread")
+    bench(tmp_path, ("kafka-streams", row), ("kafka-miniature", row))
+    _, out, _ = tickproof("compare", tmp_path)
+    assert "median over runs" in out
+    heading = out.splitlines()[0]
+    assert heading.split()[-4:] == ["kafka-streams", "1", "kafka-miniature", "1"]
+
+
 def test_two_engines_of_one_name_in_a_bench_are_told_apart_by_their_files(tickproof, tmp_path):
     toy = MeasuredEngine(name="toy", version="1", language="")
     both = [EngineResult(toy, [series(*[9.0] * 4)], [], [], f"{one}/engine.toml") for one in "ab"]
