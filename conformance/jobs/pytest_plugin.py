@@ -67,6 +67,9 @@ class Jobs:
 
 @pytest.fixture
 def tickproof(request: pytest.FixtureRequest) -> Jobs:
-    """Return what loads a job.toml that lies beside the test."""
+    """Return what loads a job.toml that lies beside the test.
+
+    --tickproof-seed decides which kills its runs get; the default is the same in each session.
+    """
     option = request.config.option
     return Jobs(request.path.parent, Path(option.tickproof_out), option.tickproof_seed)

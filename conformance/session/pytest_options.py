@@ -22,7 +22,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tickproof", "conformance of a stream-processing engine")
     group.addoption("--engine", metavar="ENGINE", help="a name or a path to an engine.toml")
     group.addoption("--tickproof-out", metavar="DIR", default="tickproof-out/pytest")
-    group.addoption("--tickproof-seed", type=int, default=1, metavar="N")
+    group.addoption(
+        "--tickproof-seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="Decides inputs and kills. Default: 1, the same in each session.",
+    )
     group.addoption("--tickproof-secret", metavar="HEX")
     group.addoption("--tickproof-profile", choices=("quick", "full"), default="quick")
     group.addoption("--tickproof-tier", type=int, action="append", metavar="N")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,18 @@ def test_a_project_of_others_runs_as_without_the_kit(tmp_path: Path, workers: li
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
+
+
+@pytest.mark.parametrize(("given", "seed"), [((), 1), (("--tickproof-seed", "7"), 7)])
+def test_a_job_in_a_test_gets_the_seed_of_the_command(
+    tmp_path: Path, given: tuple[str, ...], seed: int
+) -> None:
+    (tmp_path / "test_seed.py").write_text(f"def test(tickproof): assert tickproof.seed == {seed}")
+    plugins = ("-p", pytest_options.__name__, "-p", of_jobs.__name__)
+    words = [sys.executable, "-m", "pytest", *plugins, "-p", "no:cacheprovider"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    called = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = called([*words, *given])
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = " ".join(called([*words, "--help"]).stdout.split())
+    assert "--tickproof-seed=N Decides inputs and kills. Default: 1" in said
