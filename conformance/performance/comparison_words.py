@@ -97,7 +97,7 @@ def one_sided(found: Comparison) -> list[str]:
             rows = list(same)
             each = "; ".join(f"{_brief(row)} ({row.why})" for row in rows)
             of = sum(len(row.ids) for row in rows)
-            said.append(f"{engine} was not asked {of} of what {other} was: {each}.")
+            said.append(f"{engine} was not asked for {of} of what {other} was asked for: {each}.")
     return said
 
 

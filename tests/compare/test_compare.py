@@ -108,10 +108,13 @@ def test_what_one_side_was_not_asked_is_listed_with_the_reason(tickproof, make_r
     for form in ("terminal", "markdown", "html"):
         _, out, _ = tickproof("compare", tmp_path / "one", tmp_path / "two", "--format", form)
         assert (
-            f"two 1.0 was not asked 2 of what one 1.0 was: EO-ENGINE-DEATH ({dies}); "
+            f"two 1.0 was not asked for 2 of what one 1.0 was asked for: EO-ENGINE-DEATH ({dies}); "
             f"EO-FULL-DISK ({DOES_NOT_APPLY}: {log})."
         ) in out
-        assert f"one 1.0 was not asked 1 of what two 1.0 was: ST-TOTALS ({lacks})." in out
+        assert (
+            f"one 1.0 was not asked for 1 of what two 1.0 was asked for: ST-TOTALS ({lacks})."
+            in out
+        )
     _, out, _ = tickproof("compare", tmp_path / "one", tmp_path / "two", "--format", "json")
     assert json.loads(out)["overlaps"][0]["not_asked"][0] == {
         "engine": "two 1.0",
@@ -126,7 +129,7 @@ def test_an_app_that_one_engine_of_a_bench_lacks_is_listed(tickproof, tmp_path):
     more = series(*[9.0] * 4, app="passthrough")
     bench(tmp_path, ("one", more, series(*[9.0] * 4)), ("two", more, lacks))
     _, out, _ = tickproof("compare", tmp_path)
-    assert "two 1 was not asked 1 of what one 1 was: measured: records a second of count" in out
+    assert "two 1 was not asked for 1 of what one 1 was asked for: measured: records a" in out
     assert "(app count is not offered)." in out
 
 
