@@ -88,8 +88,8 @@ def statements(path: Path) -> int:
 @pytest.mark.parametrize(
     ("folders", "most"),
     [
-        (("api", "compiler", "connectors"), 1_020),
-        (("api", "compiler", "connectors", ""), 1_180),  # all but the apps
+        (("api", "compiler", "connectors"), 1_290),
+        (("api", "compiler", "connectors", ""), 1_450),  # all but the apps
     ],
 )
 def test_reference_stays_minimal(folders, most):
