@@ -132,6 +132,7 @@ class LogReader(DataSourceStreamReader):
         self._facts = facts
         self._stream = int(options["stream"])
         self._names = [f"{self._stream}/{p}" for p in range(int(options["partitions"]))]
+        self._ends: dict[str, int] = {}
 
     def initialOffset(self) -> dict:
         """Begin at the first record: asked where the checkpoint has no batch that is done."""
@@ -149,12 +150,16 @@ class LogReader(DataSourceStreamReader):
         """
         self._expect_own(start)
         Path(self._options["planned"]).touch()
-        ends = persistently(self._options, partial(self._release, start))
+        ends = self._ends = persistently(self._options, partial(self._release, start))
         busy = sum(ends[name] > start[name] for name in self._names)
         if not isinstance(limit, ReadAllAvailable):
             share = max(1, limit.max_rows // max(1, busy))
             ends = {name: min(end, start[name] + share) for name, end in ends.items()}
         return {**self._facts, **ends}
+
+    def reportLatestOffset(self) -> dict | None:
+        """Return where the partitions ended as the newest batch was planned."""
+        return self._ends or None
 
     def _release(self, start: dict, log: Log) -> dict[str, int]:
         """Release what is below ``start``; return where the partitions end now."""
