@@ -25,8 +25,8 @@ MODULES = [
 #: What the API reference of PySpark documents.
 PUBLIC = {
     "pyspark", "pyspark.errors", "pyspark.sql", "pyspark.sql.datasource", "pyspark.sql.functions",
-    "pyspark.sql.streaming", "pyspark.sql.streaming.datasource", "pyspark.sql.streaming.state",
-    "pyspark.sql.types",
+    "pyspark.sql.streaming", "pyspark.sql.streaming.datasource", "pyspark.sql.streaming.listener",
+    "pyspark.sql.streaming.state", "pyspark.sql.types",
 }  # fmt: skip
 #: Settings that the guide of Structured Streaming documents, and ``SET -v`` does not list.
 GUIDE = {
