@@ -1,4 +1,4 @@
-"""Metrics of running queries, in the text format of Prometheus.
+"""Metrics of running queries for Prometheus.
 
 Spark counts rows, and a row of the reference is what a chunk of the log has of a bucket. So
 records are counted by offsets: of the log, and of Kafka.
@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
@@ -21,19 +24,18 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-#: Name of a metric -> (type, help).
-METRICS = {
-    "up": ("gauge", "1 while the query runs."),
-    "failures_total": ("counter", "Ends of the query by an error."),
-    "batches_total": ("counter", "Micro-batches that are done."),
-    "records_total": ("counter", "Records of input in these batches."),
-    "backlog_records": ("gauge", "Records that were there and not in the newest batch."),
-    "batch_seconds": ("gauge", "Duration of the newest batch, by part."),
-    "state_rows": ("gauge", "Rows of state: a row is a bucket."),
-    "state_memory_bytes": ("gauge", "Memory of the state."),
-    "state_disk_bytes": ("gauge", "RocksDB's files of the state."),
+#: Name of a metric -> (family, help, labels beside ``query``).
+METRICS: dict[str, tuple[Any, ...]] = {
+    "up": (GaugeMetricFamily, "1 while the query runs."),
+    "failures_total": (CounterMetricFamily, "Ends of the query by an error."),
+    "batches_total": (CounterMetricFamily, "Micro-batches that are done."),
+    "records_total": (CounterMetricFamily, "Records of input in these batches."),
+    "backlog_records": (GaugeMetricFamily, "Records that were there and not in the newest batch."),
+    "batch_seconds": (GaugeMetricFamily, "Duration of the newest batch, by part.", "part"),
+    "state_rows": (GaugeMetricFamily, "Rows of state: a row is a bucket.", "operator"),
+    "state_memory_bytes": (GaugeMetricFamily, "Memory of the state.", "operator"),
+    "state_disk_bytes": (GaugeMetricFamily, "RocksDB's files of the state.", "operator"),
 }
-_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 @dataclass
@@ -47,9 +49,10 @@ class _Query:
     newest: StreamingQueryProgress | None = field(default=None, repr=False)
 
 
-class Metrics(StreamingQueryListener):
+class Metrics(StreamingQueryListener, Collector):
     """Metrics of all queries of a session: ``spark.streams.addListener(metrics)``.
 
+    It is a collector of prometheus_client, too: ``REGISTRY.register(metrics)``.
     A query is called by its name, or by its id, which is in its checkpoint. Counters begin with
     the listener.
     """
@@ -86,16 +89,22 @@ class Metrics(StreamingQueryListener):
             query.up = False
             query.failures += event.exception is not None
 
-    def text(self) -> str:
-        """Return all metrics as Prometheus reads them."""
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics, as a collector of prometheus_client does."""
         with self._lock:
             samples = [sample for one in self._queries.items() for sample in _samples(*one)]
-        lines = []
-        for metric, (type_, said) in METRICS.items():
-            full = f"reference_query_{metric}"
-            lines += [f"# HELP {full} {said}", f"# TYPE {full} {type_}"]
-            lines += [f"{full}{labels} {value}" for of, labels, value in samples if of == metric]
-        return "\n".join(lines) + "\n"
+        for name, (family, said, *labels) in METRICS.items():
+            made = family(f"reference_query_{name}", said, labels=["query", *labels])
+            for metric, of, value in samples:
+                if metric == name:
+                    made.add_metric(of, value)
+            yield made
+
+    def text(self) -> str:
+        """Return all metrics as Prometheus reads them."""
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry).decode()
 
 
 def records(start: str | None, end: str | None) -> int:
@@ -122,29 +131,24 @@ def _parsed(offset: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _samples(name: str, query: _Query) -> Iterator[tuple[str, str, float]]:
-    """Yield (metric, labels, value)."""
-
-    def sample(metric: str, value: float, **labels: object) -> tuple[str, str, float]:
-        given = {"query": name, **labels}
-        parts = (f'{key}="{str(text).translate(_ESCAPED)}"' for key, text in given.items())
-        return metric, f"{{{','.join(parts)}}}", value
-
-    yield sample("up", int(query.up))
-    yield sample("failures_total", query.failures)
-    yield sample("batches_total", query.batches)
-    yield sample("records_total", query.records)
+def _samples(name: str, query: _Query) -> Iterator[tuple[str, list[str], float]]:
+    """Yield (metric, values of its labels, value)."""
+    yield "up", [name], int(query.up)
+    yield "failures_total", [name], query.failures
+    yield "batches_total", [name], query.batches
+    yield "records_total", [name], query.records
     if query.newest is None:
         return
     sources = query.newest.sources
     if all(_parsed(one.latestOffset) for one in sources):
         behind = sum(records(one.endOffset, one.latestOffset) for one in sources)
-        yield sample("backlog_records", behind)
+        yield "backlog_records", [name], behind
     for part, ms in query.newest.durationMs.items():
-        yield sample("batch_seconds", ms / 1000, part=part)
+        yield "batch_seconds", [name, part], ms / 1000
     for number, one in enumerate(query.newest.stateOperators):
-        yield sample("state_rows", one.numRowsTotal, operator=number)
-        yield sample("state_memory_bytes", one.memoryUsedBytes, operator=number)
+        of = [name, str(number)]
+        yield "state_rows", of, one.numRowsTotal
+        yield "state_memory_bytes", of, one.memoryUsedBytes
         disk = dict(one.customMetrics).get("rocksdbSstFileSize")
         if disk is not None:
-            yield sample("state_disk_bytes", disk, operator=number)
+            yield "state_disk_bytes", of, disk

@@ -6,16 +6,15 @@ import json
 import time
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import parser
 
 from tests.reference.querying import DEADLINE_S, running
 from tests.reference.served import serving_values
 from tickproof.reference import apps
 from tickproof.reference.metrics import METRICS, Metrics, records
 
-parser = pytest.importorskip("prometheus_client.parser")
 RECORDS = 300
 
 
