@@ -116,9 +116,7 @@ class Supervisor:
         elif op == "replace":  # of a user's own job: for workers that are started from now on
             self._argv, self._job["workers"] = request["argv"], request["workers"]
             self._job["data"]["env"] = request["env"]
-            fewer = [worker for worker in self._due if worker >= request["workers"]]
-            for worker in fewer:
-                del self._due[worker]
+            self._due = {one: at for one, at in self._due.items() if one < request["workers"]}
         elif op == "stop":
             self._end_workers()
         else:
@@ -202,6 +200,7 @@ class Supervisor:
         for worker, process in [*self._workers.items()]:
             if process.poll() is None or worker in self._due:
                 continue
+            _log(f"worker {worker} ended with {process.returncode}")
             if worker >= most:  # another version has fewer
                 del self._workers[worker]
                 continue
@@ -209,7 +208,6 @@ class Supervisor:
             pause = self._pauses.get(worker, RESTART_S / 2) * 2 if at_once else RESTART_S
             self._pauses[worker] = min(pause, MOST_RESTART_S)
             self._due[worker] = now + self._pauses[worker]
-            _log(f"worker {worker} ended with {process.returncode}")
             killed = (-signal.SIGKILL,) if process.stdout is None else _KILLED_THERE
             by_itself = at_once and process.returncode not in killed
             self._ends[worker] = self._ends.get(worker, 0) + 1 if by_itself else 0

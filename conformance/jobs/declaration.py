@@ -226,9 +226,12 @@ class Job:
 
     def claiming(self, **claims: Any) -> Job:
         """Return the same job with other keys of [claims]; raises InvalidFile."""
+        return self._with("claims", claims)
+
+    def _with(self, table: str, keys: Mapping[str, Any]) -> Job:
         given = self.model.model_dump(exclude_unset=True)
-        table = given | {"claims": given["claims"] | claims}
-        return Job(self.path, strict_toml.validated(table, self.path, JobFile))
+        changed = given | {table: given[table] | keys}
+        return Job(self.path, strict_toml.validated(changed, self.path, JobFile))
 
     @property
     def upgrade(self) -> UpgradeTable | None:
@@ -239,10 +242,7 @@ class Job:
         """Return the next version."""
         assert self.upgrade is not None
         changed = self.upgrade.model_dump(exclude_none=True, exclude={"back"})
-        given = self.model.model_dump(exclude_unset=True)
-        env = {**given["job"].get("env", {}), **changed["env"]}
-        table = {**given["job"], **changed, "env": env}
-        return Job(self.path, strict_toml.validated(given | {"job": table}, self.path, JobFile))
+        return self._with("job", changed | {"env": self.table.env | self.upgrade.env})
 
     def command(self, values: Mapping[str, str]) -> list[str]:
         """Return argv with its placeholders filled, its first word an absolute path."""
@@ -309,16 +309,13 @@ def _conflicts(job: Job) -> Iterable[str]:
     yield from _poison_conflicts(job)
     if job.claims.oracle and (len(job.inputs) > 1 or len(job.judged_outputs) > 1):
         yield "[claims] oracle: expected one input and one output, which it is a function of"
+    known, texts = _placeholders(job), _texts(job.table)
     if job.upgrade is not None:
         yield from _upgrade_conflicts(job, job.upgrade)
-    known = _placeholders(job)
-    texts = _texts(job.table)
+        yield from _misspelt("upgrade", _texts(job.upgrade), known)
+    yield from _misspelt("job", texts, known)
     before = {f"prepare[{at}]": word for at, word in enumerate(job.table.prepare or ())}
-    for key, text in (texts | before).items():
-        there = {"here", "python"} if key in before else known
-        for found in _PLACEHOLDER.findall(text):
-            if found not in there:
-                yield f"[job] {key}: {_unknown(found, there)}"
+    yield from _misspelt("job", before, {"here", "python"})
     if job.table.render and not any("{rendered}" in text for text in texts.values()):
         yield "[job] render: expected {rendered}, the folder of the copies, in argv or env"
 
@@ -328,9 +325,6 @@ def _upgrade_conflicts(job: Job, upgrade: UpgradeTable) -> Iterable[str]:
         yield "[upgrade]: expected argv, env or workers, which the next version changes"
     if upgrade.workers and job.table.roles:
         yield "[upgrade] workers: expected none beside roles, where one command starts all"
-    for key, text in _texts(upgrade).items():
-        for found in set(_PLACEHOLDER.findall(text)) - (known := _placeholders(job)):
-            yield f"[upgrade] {key}: {_unknown(found, known)}"
 
 
 def _texts(table: JobTable | UpgradeTable) -> dict[str, str]:
@@ -379,6 +373,13 @@ def _placeholders(job: Job) -> set[str]:
     known |= {f"outputs.{name}.port" for name in served}
     known |= {f"outputs.{name}.file" for name, out in job.outputs.items() if out.sqlite_file(name)}
     return known | {f"outputs.{name}" for name in job.outputs}
+
+
+def _misspelt(table: str, texts: Mapping[str, str], known: set[str]) -> Iterable[str]:
+    for key, text in texts.items():
+        for found in _PLACEHOLDER.findall(text):
+            if found not in known:
+                yield f"[{table}] {key}: {_unknown(found, known)}"
 
 
 def _unknown(found: str, known: set[str]) -> str:

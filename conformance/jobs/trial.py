@@ -839,6 +839,7 @@ class Trial:
             return
         gently = strike.do == "restart" or (strike.do in REPLACES and not strike.at)
         if strike.do in REPLACES:
+            self._note_exits()
             self._unproven, self._ends_before = True, len(self.run.exits)
             self._ends_due = 1 if self._job.table.roles else len(workers)
             version, values = self._versions[strike.do], self._values()

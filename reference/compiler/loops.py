@@ -71,19 +71,19 @@ class Loop:
 
 
 def loop_of(step: Step, records: np.ndarray) -> Loop | None:
-    """Return the loop for these records, None while or where the function runs as Python."""
+    """Return the loop for these records, None as long as the function runs as Python."""
     try:
         key = _key(step, records.dtype)
         _in_python[key] += len(records)
         return _loop(key) if _in_python[key] > FEW else None
-    except (ImportError, Refused):
+    except Refused:
         return None
 
 
 def compiled(step: Step, records: Layout) -> Loop:
     """Compile a step's function for records of a layout, once in a process.
 
-    Refused says why it runs as Python; ImportError: numba is not installed.
+    Refused says why it runs as Python.
     """
     return _loop(_key(step, records))
 
@@ -166,8 +166,11 @@ def _compiled(
     function: Function, records: Layout, state: Layout | None, out: Layout
 ) -> Loop | Refused:
     """Return the loop; a refusal, too, is found once."""
-    import numba
-    from numba.core.errors import NumbaError
+    try:
+        import numba
+        from numba.core.errors import NumbaError
+    except ImportError as error:  # Python would look for it again each time
+        return Refused(f"numba cannot be imported: {error}")
 
     from tickproof.reference.compiler.same import expect_same, result_of, type_of
 

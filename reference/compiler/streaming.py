@@ -57,7 +57,8 @@ def start(
     log: host, port, token. partitions: how many each input stream has. checkpoint: a folder
     on any file system of Hadoop. buckets: shares of the key space, at most 256; state is kept and
     computed by them. coalesce: take records through the first stage where they are read, not in a
-    step of their own. combine: have one. All three are fixed for the life of a checkpoint.
+    step of their own. combine: decide ahead what records that replace the state allow.
+    All three are fixed for the life of a checkpoint.
     """
     schema, frames = in_spark(leaving(application, 0)), []
     if not 0 < buckets <= MOST:
@@ -115,7 +116,9 @@ def first_stage(
     buckets: int = BUCKETS,
     combine: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Take chunks of one partition, in log order, through the first stage and the combine.
+    """Take chunks of one partition, in log order, through the first stage.
+
+    combine: decide ahead what follows a record that replaces the state of its key.
 
     chunks: records, and the offset of each.
     """

@@ -136,7 +136,7 @@ def _rows(
         for field, column in zip(fields(source.decoder), columns, strict=True):
             records[field] = cast(field, source.decoder[field], column)
         sound = checked(source, partitions[0], records, np.array(offsets))
-        # No combine: which writer gets what it decides would follow from how large a batch of
+        # Nothing is decided ahead: which writer gets it would follow from how large a batch of
         # Arrow is, a setting that may change before a batch runs again.
         yield from first_stage(application, number, partitions[0], [sound], combine=False)
 

@@ -332,10 +332,10 @@ def test_it_is_compiled_after_the_first_records_of_a_process(monkeypatch):
 # -- copies, as Spark makes them -------------------------------------------------------
 
 
-def copies(limit: int, how=None):
+def copies(limit: int):
     """Return two functions as two tasks have them: unpickled, each an object of its own."""
     number = np.int64(limit)
-    here = {"np": np, "LIMIT": number, "Four": Four}
+    here = {"LIMIT": number}
     exec("def over(record):\n    return (record.i + LIMIT,)", here)
     over = here["over"]
     over.__module__ = "__main__"
