@@ -8,6 +8,7 @@ of output records (int64 nanoseconds), empty for input.
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -31,9 +32,14 @@ _ARROW: Final = pa.schema(
         ("times", pa.binary()),
     ]
 )
-#: Bytes of a file that one task reads at a time, and of all files that one part judges.
+#: Bytes of a file that one task reads at a time, and of all files that one part judges, where
+#: the files have up to FEW_BYTES together.
 SLICE_BYTES: Final = 32 << 20
 PART_BYTES: Final = 128 << 20
+FEW_BYTES: Final = 4 << 30
+#: Of more both grow with the root of the bytes, up to this: each slice has a block for each part,
+#: so that the number of blocks grows with the bytes, not with their square.
+MOST_GROWTH: Final = 4.0
 
 
 @dataclass(frozen=True)
@@ -98,9 +104,21 @@ def slices(sources: Sequence[Source], size: int) -> list[tuple[int, int, int]]:
 
 
 def part_count(sources: Iterable[Source], parallel: int) -> int:
-    """Return how many parts keep each of them at about PART_BYTES, and the cores busy."""
-    total = sum(source.records * source.layout.itemsize for source in sources)
-    return max(1, min(parallel, -(-total // (1 << 20))), -(-total // PART_BYTES))
+    """Return how many parts keep each of them at its size, and the cores busy."""
+    total = total_bytes(sources)
+    return max(
+        1, min(parallel, -(-total // (1 << 20))), math.ceil(total / growth(total) / PART_BYTES)
+    )
+
+
+def total_bytes(sources: Iterable[Source]) -> int:
+    """Return the bytes of all files."""
+    return sum(source.records * source.layout.itemsize for source in sources)
+
+
+def growth(total: int) -> float:
+    """Return by how much slices and parts are larger, for so many bytes of files."""
+    return min(MOST_GROWTH, max(1.0, math.sqrt(total / FEW_BYTES)))
 
 
 def blocks(
@@ -139,7 +157,7 @@ def _over_slices(
     function: Callable[[int, int, int], Iterator[pa.RecordBatch]],
     schema: str,
 ) -> DataFrame:
-    plan = slices(sources, SLICE_BYTES)
+    plan = slices(sources, int(SLICE_BYTES * growth(total_bytes(sources))))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

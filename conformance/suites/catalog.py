@@ -9,11 +9,22 @@ from tickproof.conformance.faults.space.scenarios import PREFIX as POINT_PREFIX
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import registry, schedules
 from tickproof.conformance.suites.judge import Judge
+from tickproof.conformance.suites.require import earns_figures
 from tickproof.conformance.suites.scenarios import Context, Entry
 
 #: Scenario name -> its entry, and -> the requirements that it decides, each with its judge.
 CATALOG: Final[dict[str, Entry]] = {}
 JUDGES: Final[dict[str, list[tuple[str, Judge]]]] = {}
+#: Scenario of a bench -> the requirement that comes closest; the judge is that of figures.
+BENCHED: Final = {
+    "bench-passthrough": "SL-PASSTHROUGH",
+    "bench-double": "SL-DOUBLE",
+    "bench-count": "ST-TOTALS",
+    "bench-market-spread": "MS-REJECTS",
+    "bench-latency": "DL-COMPLETE",
+    "bench-kill-worker": "EO-WORKER-DEATH",
+    "bench-kill-engine": "EO-ENGINE-DEATH",
+}
 
 for _one in registry.load().values():
     for _entry, _judge in _one.judges.items():
@@ -28,6 +39,8 @@ def judges_of(scenario: str) -> list[tuple[str, Judge]]:
         given = [(schedules.REQUIREMENT, schedules.held)]
     elif scenario.startswith(POINT_PREFIX):
         given = [(schedules.COVERING, schedules.point_held)]
+    elif scenario in BENCHED:
+        given = [(BENCHED[scenario], earns_figures)]
     return JUDGES.get(scenario, given)
 
 

@@ -146,6 +146,20 @@ def test_a_wrong_answer_gets_no_figure(tickproof, tmp_path):
     # The run that went wrong is kept, the others are not.
     kept = [path.parent for path in (tmp_path / "out").rglob("run.json")]
     assert [str(path.relative_to(tmp_path)) for path in kept] == [row["run"]]
+    status, out, _ = tickproof("check", row["run"])
+    assert status == 1 and "SL-PASSTHROUGH" in out
+
+
+def test_what_is_kept_of_a_bench_can_be_judged_again(tickproof, tmp_path):
+    apps = ("--app", "passthrough,double,count,market-spread")
+    options = ("--kill", "worker,engine", "--keep", "--out", "out")
+    status, out, _ = tickproof("bench", "engines", "miniature", *apps, *SMALL, *options)
+    assert status == 0, out
+    runs = [path.parent for path in (tmp_path / "out").rglob("run.json")]
+    assert len(runs) == 4 + 1 + 2
+    for run in runs:
+        status, out, _ = tickproof("check", str(run))
+        assert status == 0 and "1 pass" in out, (run, out)
 
 
 def test_a_recovery_with_wrong_totals_gets_no_figure(tickproof, tmp_path):

@@ -173,7 +173,7 @@ def beside(name: str, messages: int) -> None:
 
 def benched(engine: str, folder: Path, *options: object) -> dict[str, Any]:
     """Return bench.json of the kit's own bench; raises if a run was not measured."""
-    command = [sys.executable, "-m", "tickproof", "bench", "engines", engine]
+    command: list[object] = [sys.executable, "-m", "tickproof", "bench", "engines", engine]
     command += ["--out", folder, "--symbols", SYMBOLS, *options]
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
     (path,) = folder.rglob("bench.json")

@@ -213,3 +213,14 @@ def test_times_of_a_slice(tmp_path, start, end):
     made = source(tmp_path, "out", np.zeros(50), arrivals(tmp_path, [20, 1, 0, 29]))
     arrived = np.repeat([100, 200, 400], [20, 1, 29])
     assert made.times(start, end).tolist() == arrived[start:end].tolist()
+
+
+@given(gib=st.integers(0, 64))
+def test_blocks_grow_with_the_bytes_and_not_with_their_square(gib):
+    kept = np.dtype("V1024")
+    file = cutting.Source("none", kept, "", gib << 20, kept)
+    cut = len(cutting.slices([file], int(cutting.SLICE_BYTES * cutting.growth(gib << 30))))
+    parts = cutting.part_count([file], 2)
+    small = (cutting.FEW_BYTES // cutting.SLICE_BYTES) * (cutting.FEW_BYTES // cutting.PART_BYTES)
+    assert cut * parts <= small * max(1, gib / 4) * 1.2
+    assert cut * parts >= small * gib / 4 * 0.8 or gib < 4
