@@ -14,7 +14,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.history.json_lines import loads
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Outcome
 
 FILE: Final = "job-run.json"
@@ -95,11 +95,19 @@ class Fired:
         return f"{self.t_s:.1f} s: {self.worker} {verb}{where}{during}"
 
 
+def changed(poison: str, workers: int, twice: bool) -> list[str]:
+    """Return in words what was otherwise than in a run without faults, beside its faults."""
+    words = [poison] if poison else []
+    words += [f"with {counted(workers, 'worker')}"] if workers else []
+    return [*words, "all input comes twice"] if twice else words
+
+
 class JobRun(BaseModel):
     """What job-run.json says of a run; all text in it may be the job's own.
 
     job: the path of its job.toml. strikes: what was to be done to it. rows: how many there are of
-    each output. made_at: what a pack leaves out.
+    each output. workers: another number of them than declared, 0 for that. twice: all input came
+    again. made_at: what a pack leaves out.
     """
 
     model_config = ConfigDict(defer_build=True, strict=True, extra="ignore")
@@ -116,6 +124,8 @@ class JobRun(BaseModel):
     stalled: bool = False
     unfinished: bool = False
     poison: str = ""
+    workers: int = 0
+    twice: bool = False
     strikes: list[Strike]
     fired: list[Fired]
     missed: list[str]

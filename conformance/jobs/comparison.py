@@ -51,13 +51,17 @@ class Claims:
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """The comparisons that these claims can be held to, strongest first."""
+        """The comparisons that these claims can be held to, strongest first.
+
+        Of rows without an order none is the last: of two of one identity any may come behind.
+        """
         if self.state == "at-least-once":
             return (Level.AT_LEAST,)
+        last = (Level.LAST,) if self.ordered else ()
         if self.delivery == "at-least-once":
-            return Level.VALUES, Level.LAST, Level.IDENTITIES
+            return Level.VALUES, *last, Level.IDENTITIES
         first = (Level.SEQUENCE,) if self.ordered else ()
-        return *first, Level.MULTISET, Level.LAST, Level.IDENTITIES
+        return *first, Level.MULTISET, *last, Level.IDENTITIES
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,8 @@ class OutputTable(Table):
 class ClaimsTable(Table):
     """[claims]. poison: what the job does with a message that it cannot read.
 
-    recovery_s: so soon after a death of all of it the job goes on.
+    workers: another number of them, with which it gives the same. idempotent: it gives the same
+    if its input comes twice. recovery_s: so soon after a death of all of it the job goes on.
     dead_letter: the output, a topic, into which it then writes the bytes of the message.
     """
 
@@ -186,6 +187,8 @@ class ClaimsTable(Table):
     poison: Literal["skip", "dead-letter"] | None = None
     dead_letter: Text | None = None
     recovery_s: Seconds | None = None
+    workers: int | None = Field(default=None, ge=1, le=16)
+    idempotent: bool = False
 
 
 class UpgradeTable(Table):
@@ -227,6 +230,10 @@ class Job:
     def claiming(self, **claims: Any) -> Job:
         """Return the same job with other keys of [claims]; raises InvalidFile."""
         return self._with("claims", claims)
+
+    def scaled(self, workers: int) -> Job:
+        """Return the same job with another number of workers."""
+        return self._with("job", {"workers": workers})
 
     def _with(self, table: str, keys: Mapping[str, Any]) -> Job:
         given = self.model.model_dump(exclude_unset=True)
@@ -307,6 +314,10 @@ def _conflicts(job: Job) -> Iterable[str]:
     for name, out in job.outputs.items():
         yield from _output_conflicts(f"[outputs.{name}]", out)
     yield from _poison_conflicts(job)
+    if job.claims.workers and job.table.roles:
+        yield "[claims] workers: expected none beside roles, where one command starts all"
+    if job.claims.workers == job.workers:
+        yield f"[claims] workers: expected another number than that of [job], {job.workers}"
     if job.claims.oracle and (len(job.inputs) > 1 or len(job.judged_outputs) > 1):
         yield "[claims] oracle: expected one input and one output, which it is a function of"
     known, texts = _placeholders(job), _texts(job.table)

@@ -17,8 +17,11 @@ from tickproof.conformance.jobs.trial import Run
 from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, SEVERITY, Outcome, Reason, Verdict
 
-#: The run with a record that the job cannot read.
+#: The run with a record that the job cannot read, and those without a fault that change what may
+#: make no difference.
 POISON: Final = "poison"
+WORKERS: Final = "workers"
+TWICE: Final = "twice"
 #: Requirement -> the run that decides it.
 BY_RUN: Final = {
     "JB-RESTART": "restart",
@@ -32,6 +35,8 @@ BY_RUN: Final = {
     "JB-BROKER": "broker",
     "JB-UPGRADE": "upgrade",
     "JB-POISON": POISON,
+    "JB-WORKERS": WORKERS,
+    "JB-AGAIN": TWICE,
 }
 #: How soon the job goes on, over all runs that kill the whole of it.
 RECOVERY: Final = "JB-RECOVERY"
@@ -120,7 +125,7 @@ def outcomes(
     schedules: the runs of them, and why one was not played, "" for no reason.
     """
     made = []
-    faulty = {name: one for name, one in runs.items() if name != POISON}
+    faulty = {name: one for name, one in runs.items() if name not in (POISON, WORKERS, TWICE)}
     for id_, kind in BY_KIND.items():
         made.append(_of_kind(id_, kind, baselines, faulty))
     for id_, name in BY_RUN.items():
@@ -274,8 +279,8 @@ def _of_run(
             Verdict.FAIL,
             scenario=name,
             reason=Reason.EXITED if run.failure else Reason.NO_RECOVERY,
-            stimulus="; ".join([*filter(None, [run.poison]), *map(str, run.fired)]),
-            expected="a job that goes on after a fault",
+            stimulus="; ".join([*run.changed, *map(str, run.fired)]),
+            expected="a job that goes on after a fault" if run.fired else "a job that goes on",
             actual=run.failure or still,
             run=str(judged.folder),
             seconds=run.seconds,
@@ -302,7 +307,7 @@ def _of_run(
             "exits": run.exits,
             "timeouts": run.timeouts,
             "ended": run.ended,
-            **({"poison": run.poison} if run.poison else {}),
+            **({"changed": run.changed} if run.changed else {}),
         },
         run=str(judged.folder),
         seconds=run.seconds,
@@ -333,13 +338,17 @@ def not_played(id_: str, job: Job) -> str:
         return "poison is not claimed"
     if id_ == "JB-UPGRADE":
         return "job.toml has no [upgrade]"
+    if id_ == "JB-WORKERS":
+        return "workers is not claimed: no other number of them"
+    if id_ == "JB-AGAIN":
+        return "idempotent is not claimed"
     if id_ in ("JB-ALL", "JB-REBALANCE") and not job.outlives_worker:
         return f"{DOES_NOT_APPLY}: the job has one worker, which JB-COMMIT kills"
     return f"not claimed by survives = {list(job.claims.survives)}"
 
 
 def _evidence(run: Run) -> bool:
-    return not run.unfinished and (bool(run.poison) or any(one.counts for one in run.fired))
+    return not run.unfinished and (bool(run.changed) or any(one.counts for one in run.fired))
 
 
 def _open(id_: str, name: str, reason: Reason, why: str, runs: Mapping[str, Judged]) -> Outcome:
@@ -389,7 +398,7 @@ def _failed(
         Verdict.FAIL,
         scenario=name,
         reason=reason,
-        stimulus="; ".join([*filter(None, [judged.run.poison]), *faults]),
+        stimulus="; ".join([*judged.run.changed, *faults]),
         expected=f"{where} {shown(first.expected, _SHOWN) or 'nothing more'}",
         actual=f"{said}: {shown(first.actual, _SHOWN) or 'nothing'}",
         evidence={

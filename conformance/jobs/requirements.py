@@ -145,6 +145,22 @@ JB: Final = {
             "the job ends at the record after each start.",
         ),
         _requirement(
+            "JB-WORKERS",
+            2,
+            "another number of workers gives the same",
+            "The job runs with the number of workers that it claims to give the same with, and "
+            "without faults. If it fails, a worker keeps or finds what belongs to all of them, or "
+            "how many there are is part of what it writes.",
+        ),
+        _requirement(
+            "JB-AGAIN",
+            2,
+            "input that comes twice gives the same",
+            "All input is sent, and then sent again, without faults. If it fails, what tells a "
+            "record from its repetition is not kept, is not kept long enough, or is no part of "
+            "the record.",
+        ),
+        _requirement(
             "JB-UPGRADE",
             3,
             "another version goes on with what is there",

@@ -212,7 +212,13 @@ class Session:
         if isinstance(ground, Outcome):
             on_run(1, [ground])
             return [self._saved([ground])]
-        plan = ground.again(recorded.name, strikes=recorded.strikes, poisoned=recorded.poison)
+        plan = ground.again(
+            recorded.name,
+            strikes=recorded.strikes,
+            poisoned=recorded.poison,
+            workers=recorded.workers,
+            twice=recorded.twice,
+        )
         found = []
         for number in range(1, times + 1):
             folder = self._runs / f"{plan.name}-{number}"
@@ -336,7 +342,7 @@ class Session:
     # -- runs --------------------------------------------------------------------------------
 
     def _play(self, plan: Plan, folder: Path | None = None) -> Run:
-        if self._due is not None:
+        if self._due is not None and not plan.twice:
             plan = replace(plan, complete=self._complete)
         folder, started = folder or self._runs / plan.name, time.time()
         inputs = self._inputs
@@ -344,8 +350,11 @@ class Session:
             poison = self._poison
             records = poisoned(inputs[poison.input], poison.message, poison.at)
             inputs = {**inputs, poison.input: records}
+        if plan.twice:
+            inputs = {name: [*records, *records] for name, records in inputs.items()}
+        job = self._job.scaled(plan.workers) if plan.workers else self._job
         tell = partial(self._tell, run=str(folder), scenario=plan.name, app="")
-        made = trial.Trial(self._job, inputs, plan, folder, self.level, self._stopped, tell)
+        made = trial.Trial(job, inputs, plan, folder, self.level, self._stopped, tell)
         tell("run-started", records=sum(map(len, inputs.values())))
         run = made.play()
         struck = f", {counted(len(run.fired), 'fault')}" if plan.strikes else ""
@@ -392,6 +401,10 @@ class Session:
             # Whoever waits for the write a while, and gives it up, has done so before it dies.
             kill = [Strike("kill", "append-received", seconds=_PATIENCE_S)] if alone else []
             yield again(judge.POISON, strikes=kill, poisoned=str(self._poison))
+        if job.claims.workers:
+            yield again(judge.WORKERS, workers=job.claims.workers)
+        if job.claims.idempotent:
+            yield again(judge.TWICE, twice=True)
         restarts = [Strike("restart", whole=True), Strike("restart", moments[0], 2, whole=True)]
         yield again("restart", strikes=restarts)
         # One meets an answer that the job waits for: what it says is done.
@@ -539,10 +552,24 @@ class Session:
         else:
             levels = tuple(one for one in claims.levels if one is not Level.IDENTITIES)
             agrees = comparison.strongest([due, given], levels) is not None
+        if not agrees and (twice := self._several(name, given)):
+            raise Refused(twice)
         if not agrees:
             raise Refused(self._disagreement(name, due, given, levels[-1], claims))
         level = comparison.strongest([due, given], levels) or Level.AT_LEAST
         return Baseline(level, due, claims, tuple(table.ignore), self._records_of(name))
+
+    def _several(self, name: str, given: Rows) -> str:
+        """Say which identity of a table is in several rows, "" for none."""
+        table = self._job.outputs[name]
+        key, rows = max(given.items(), key=lambda one: len(one[1]))
+        if table.kind != "sql" or len(rows) == 1:
+            return ""
+        return (
+            f"[outputs.{name}]: the oracle gives one row for each identity; {len(rows)} have "
+            f"{shown(key, 100)}, as {shown(rows[0], 100)} and {shown(rows[1], 100)}: the table "
+            f"needs a primary key, or identity more fields than {', '.join(table.identity)}"
+        )
 
     def _disagreement(self, name: str, due: Rows, given: Rows, level: Level, claims: Claims) -> str:
         """Say on which record job and oracle disagree first."""

@@ -28,6 +28,7 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.history import job_run
 from tickproof.conformance.history.job_run import REPLACES, Fired, Strike
 from tickproof.conformance.jobs import checkpoint, ledger, postgres_proxy
 from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
@@ -127,10 +128,19 @@ class Run:
     shared_names: list[str] = field(default_factory=list)
     #: Where a record was that the job cannot read, "" for none.
     poison: str = ""
+    #: Another number of workers than the job declares, 0 for that.
+    workers: int = 0
+    #: All input came again behind itself.
+    twice: bool = False
     #: How long the job took to go on after each death of the whole of it, in seconds.
     recoveries_s: list[float] = field(default_factory=list)
     #: How many faults were to come.
     asked: int = 0
+
+    @property
+    def changed(self) -> list[str]:
+        """What was otherwise than in a run without faults, beside its faults."""
+        return job_run.changed(self.poison, self.workers, self.twice)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict, without the rows."""
@@ -156,6 +166,9 @@ class Plan:
     complete: Callable[[dict[str, list[Row]]], bool] | None = None
     #: Its input has a record that the job cannot read.
     poisoned: str = ""
+    #: See Run.
+    workers: int = 0
+    twice: bool = False
     #: It has a broker of its own, as the job has names that another run would use, too.
     alone: bool = False
 
@@ -178,7 +191,13 @@ class Trial:
         self._level = level
         #: Set when the session has ended before its time.
         self._stopped = stopped
-        self.run = Run(plan.name, poison=plan.poisoned, asked=len(plan.strikes))
+        self.run = Run(
+            plan.name,
+            poison=plan.poisoned,
+            workers=plan.workers,
+            twice=plan.twice,
+            asked=len(plan.strikes),
+        )
         self._id = uuid.uuid4().hex
         self._group = job.table.group or f"tickproof-{self._id[:12]}"
         self._lock = threading.Lock()

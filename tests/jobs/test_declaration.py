@@ -95,6 +95,12 @@ def test_a_java_is_found_for_a_job_or_said_to_be_missing(
             '[job.roles]\nworker = "x"\n[upgrade]\nworkers = 2\n[inputs.orders]',
             "[upgrade] workers: expected none beside roles",
         ),
+        (
+            "[claims]",
+            '[job.roles]\nworker = "x"\n[claims]\nworkers = 2',
+            "[claims] workers: expected none beside roles",
+        ),
+        ("[claims]", "[claims]\nworkers = 1", "[claims] workers: expected another number than"),
         ('file = "orders.jsonl"', 'file = "none.jsonl"', "expected a file beside job.toml"),
         ('file = "orders.jsonl"', "", "[inputs.orders]: expected either make or file"),
         ('file = "orders.jsonl"', 'make = "orders.py"', "expected FILE.py:FUNCTION"),

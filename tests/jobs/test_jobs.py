@@ -15,7 +15,7 @@ from tickproof.conformance.engines import starters
 from tickproof.conformance.jobs import pytest_plugin
 from tickproof.conformance.jobs.pytest_plugin import Jobs
 from tickproof.conformance.report.json_report import Report
-from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 OTHERS = (
     *("orders-delta", "orders-files", "orders-http"),
@@ -103,7 +103,8 @@ def test_state_that_is_restored_to_the_last_stable_offset_lacks_what_follows(
 @LONG
 def test_a_name_that_is_in_the_code_gives_each_run_its_own_broker(tmp_path: Path) -> None:
     """Producers with one transactional id fence each other, also those of other runs."""
-    job = copy("totals-kafka", tmp_path, replaced={"workers = 2\n": ""})
+    alone = {"workers = 2\n": "", "workers = 3\n": ""}
+    job = copy("totals-kafka", tmp_path, replaced=alone)
     app = job.folder / "app.py"
     fixed = app.read_text().replace("f\"{GROUP}-{os.environ['INSTANCE']}\"", '"totals"')
     assert '"transactional.id": "totals"' in fixed
@@ -125,6 +126,22 @@ def test_a_version_before_that_cannot_go_on_is_named_with_what_it_says(tmp_path:
     expected = "the version before ends by itself, 3 times, before it does anything: "
     assert failed.actual.startswith(expected), failed.actual
     assert failed.actual.endswith("table totals has 4 columns but 3 values were supplied")
+
+
+@pytest.mark.parametrize(
+    ("name", "twin", "changed"),
+    [("orders-http", "offset", "all input comes twice"), ("totals-kafka", "two", "with 3 workers")],
+)
+def test_what_may_make_no_difference_makes_one_to_a_twin(
+    tmp_path: Path, name: str, twin: str, changed: str
+) -> None:
+    requirement = twins(name)[twin]["requirement"]
+    job = copy(name, tmp_path, twin=twin, oracle=False)
+    found = judged(job, tmp_path, only=[requirement])
+    assert found["JB-CALM"].verdict is Verdict.PASS, said(found)
+    assert found[requirement].verdict is Verdict.FAIL, said(found)
+    assert changed in found[requirement].stimulus
+    assert found["JB-VALUES"].reason is not Reason.WRONG_TOTAL  # no fault has to do with it
 
 
 @LONG

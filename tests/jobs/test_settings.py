@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.jobs.twins import copy
 from tickproof.conformance.engines.isolation import Level
@@ -15,7 +17,7 @@ from tickproof.conformance.jobs.comparison import Claims, Finding, Kind
 from tickproof.conformance.jobs.comparison import Level as Compared
 from tickproof.conformance.jobs.judge import Baseline
 from tickproof.conformance.jobs.requirements import JB, SCHEDULE
-from tickproof.conformance.jobs.session import Ground, Session, Settings
+from tickproof.conformance.jobs.session import Ground, Refused, Session, Settings
 from tickproof.conformance.jobs.trial import Plan, Run
 from tickproof.conformance.report import judged
 from tickproof.conformance.verdicts import Verdict
@@ -90,6 +92,7 @@ def test_who_is_killed(tmp_path: Path, survives: list[str], one_command: bool) -
     """One of several workers; all at once where no single one may die, or it is not who commits."""
     roles = '\n[job.roles]\nworker = "app"\n'
     changed = {', INSTANCE = "{worker}" }': " }" + roles} if one_command else {}
+    changed |= {"workers = 3\n": ""}
     job = copy("totals-kafka", tmp_path, replaced=changed).claiming(survives=survives)
     session = Session(job, Settings(tmp_path, 1, level=Level.NONE), tmp_path)
     calm = Run("calm")
@@ -124,3 +127,29 @@ def test_a_failure_is_played_again_alone(tmp_path: Path) -> None:
     assert wrong in [one for _, one in made._findings(run, ground.baselines)]
     made.reproduce = "tickproof replay RUN"
     assert made._again("JB-CUT") == "tickproof replay RUN"
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_table_with_several_rows_of_an_identity_has_no_last_one(
+    tmp_path: Path, twice: bool
+) -> None:
+    """A table without a primary key, into which each total was inserted, was judged by one."""
+    job = copy("totals-sql", tmp_path)
+    session = Session(job, Settings(tmp_path, 1, level=Level.NONE), tmp_path)
+    rows = session._due_rows("totals")
+    calm = Run("calm", rows={"totals": [(rows[0][0], {"n": 0}), *rows] if twice else rows})
+    if not twice:
+        assert session._baseline("totals", [calm]).level is Compared.MULTISET
+        return
+    with pytest.raises(Refused, match="one row for each identity; 2 have .* more fields than cust"):
+        session._baseline("totals", [calm])
+
+
+@given(
+    st.booleans(),
+    st.sampled_from(["at-least-once", "exactly-once"]),
+    st.sampled_from(["at-least-once", "exactly-once"]),
+)
+def test_only_rows_in_an_order_are_held_to_the_last(ordered: bool, state: str, delivery: str):
+    levels = Claims(state, delivery, ordered=ordered, knows=False).levels
+    assert ordered or not {Compared.LAST, Compared.SEQUENCE} & set(levels)
