@@ -9,6 +9,9 @@ reader of committed messages:
   first call ends what was left open;
 - committed, but Spark does not know: the batch runs again, finds its number, and writes nothing;
 - a task that was taken for dead and goes on: its producer is fenced, or it finds the number.
+
+The broker forgets the number where nothing is committed for `offsets.retention.minutes`, a week by
+default: a batch that was left in doubt for longer is written again.
 """
 
 from __future__ import annotations
@@ -62,26 +65,18 @@ class Writer:
         """Write the messages of a batch, unless it is delivered; raises KafkaException."""
         if batch_id <= self._delivered:
             return
-        failed: list[KafkaException] = []
-
-        def told(error, _message) -> None:
-            if error is not None:
-                failed.append(KafkaException(error))
-
         producer = self._producer
         producer.begin_transaction()
         for key, value in messages:
             while True:
                 try:
-                    producer.produce(self._topic, value, key, on_delivery=told)
+                    producer.produce(self._topic, value, key)
                     break
                 except BufferError:  # full: until something was delivered
                     producer.poll(writers.AGAIN_S)
             producer.poll(0)
         producer.send_offsets_to_transaction([self._place(batch_id + 1)], self._group, CALL_S)
         producer.commit_transaction(CALL_S)  # all is delivered, or it raises
-        if failed:
-            raise failed[0]
         self._delivered = batch_id
 
 

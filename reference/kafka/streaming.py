@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tickproof.reference.api import Application, PipelineError
-from tickproof.reference.api.layouts import BadRecord, cast, fields, new, one_by_one, view
+from tickproof.reference.api.layouts import BadRecord, Layout, cast, fields, new, one_by_one, view
 from tickproof.reference.compiler.columns import (
     PLACE,
     columns,
@@ -23,7 +23,7 @@ from tickproof.reference.compiler.columns import (
     to_columns,
 )
 from tickproof.reference.compiler.steps import checked, refused
-from tickproof.reference.compiler.streaming import first_stage, keyed
+from tickproof.reference.compiler.streaming import BUCKETS, first_stage, keyed
 from tickproof.reference.kafka import sink
 
 #: Who delivers a row: see `sinks.writers`.
@@ -37,12 +37,14 @@ MAX_RECORDS = 50_000
 class Inputs:
     """Where records come from: the topic of each stream.
 
-    decode: makes the fields of a record of the value of a message, or raises ValueError.
+    decode: makes the fields of a record of the value of a message; what it raises ends the query,
+    with the place of the message. options: more of Spark's source, as `kafka.security.protocol`.
     """
 
     brokers: str
     topics: Mapping[int, str]
     decode: Callable[[bytes], tuple]
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def start(
@@ -55,16 +57,20 @@ def start(
     checkpoint: str,
     *,
     max_records: int = MAX_RECORDS,
+    buckets: int = BUCKETS,
+    settings: Mapping[str, str] = {},
 ) -> StreamingQuery:
     """Start the query that writes to a topic; it goes on from its checkpoint if there is one.
 
     encode: makes key and value of an output. name: begins the names that the query has on the
-    broker. max_records: of a stream, in a micro-batch. The application has one sink.
+    broker. max_records: of a stream, in a micro-batch. buckets: as `compiler.streaming` has it.
+    settings: more of the sink's clients, of librdkafka. The application has one sink.
     """
     rows = partial(_rows_for_writers, application, partial(_messages, encode), MESSAGES)
-    made = _processed(spark, application, inputs, name, max_records)
+    made = _processed(spark, application, inputs, name, max_records, buckets)
     sent = made.mapInArrow(rows, in_spark(MESSAGES))
-    return sink.write(sent, topic, name, checkpoint, {"bootstrap.servers": inputs.brokers})
+    known = {**settings, "bootstrap.servers": inputs.brokers}
+    return sink.write(sent, topic, name, checkpoint, known)
 
 
 def outputs(
@@ -74,6 +80,7 @@ def outputs(
     name: str,
     *,
     max_records: int = MAX_RECORDS,
+    buckets: int = BUCKETS,
 ) -> DataFrame:
     """Return the outputs of an application as a streaming DataFrame, for any sink.
 
@@ -84,12 +91,17 @@ def outputs(
     texts = [f.with_type(pa.string()) if f.type == pa.binary() else f for f in named]
     schema = pa.schema([WRITER, *texts, *PLACE])
     rows = partial(_rows_for_writers, application, _typed, schema)
-    made = _processed(spark, application, inputs, name, max_records)
+    made = _processed(spark, application, inputs, name, max_records, buckets)
     return made.mapInArrow(rows, in_spark(schema))
 
 
 def _processed(
-    spark: SparkSession, application: Application, inputs: Inputs, name: str, max_records: int
+    spark: SparkSession,
+    application: Application,
+    inputs: Inputs,
+    name: str,
+    max_records: int,
+    buckets: int,
 ) -> DataFrame:
     """Return the rows that leave the last stage."""
     if len(application.sinks) != 1 or application.sinks[0].encoder is None:
@@ -99,7 +111,7 @@ def _processed(
     schema, frames = in_spark(leaving(application, 0)), []
     for number, pipeline in enumerate(application.pipelines):
         messages = read(spark, inputs, inputs.topics[pipeline.source.stream], name, max_records)
-        rows = partial(_rows, application, number, inputs.decode)
+        rows = partial(_rows, application, number, inputs.decode, buckets)
         frames.append(messages.mapInArrow(rows, schema))
     return keyed(application, frames)
 
@@ -107,13 +119,15 @@ def _processed(
 def read(
     spark: SparkSession, inputs: Inputs, topic: str, name: str, max_records: int = MAX_RECORDS
 ) -> DataFrame:
-    """Return the messages of a topic from its beginning: partition, offset, value."""
+    """Return the committed messages of a topic from its beginning: partition, offset, value."""
+    brokers = {"kafka.bootstrap.servers": inputs.brokers}
     stream = spark.readStream.format("kafka").options(
         subscribe=topic,
         startingOffsets="earliest",
         maxOffsetsPerTrigger=max_records,
         groupIdPrefix=name,
-        **{"kafka.bootstrap.servers": inputs.brokers},
+        # Spark's default reads what was aborted, too.
+        **{"kafka.isolation.level": "read_committed", **inputs.options, **brokers},
     )
     return stream.load().select("partition", "offset", "value")
 
@@ -122,6 +136,7 @@ def _rows(
     application: Application,
     number: int,
     decode: Callable[[bytes], tuple],
+    buckets: int,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Decode messages, and take them through the first stage, in an executor."""
@@ -131,22 +146,35 @@ def _rows(
         if not partitions:
             continue
         # A task of Spark's source has the messages of one partition.
-        records = new(len(values), source.decoder)
-        columns = zip(*_decoded(source, partitions[0], offsets, values, decode), strict=True)
-        for field, column in zip(fields(source.decoder), columns, strict=True):
-            records[field] = cast(field, source.decoder[field], column)
+        records = _decoded(source, partitions[0], offsets, values, decode)
         sound = checked(source, partitions[0], records, np.array(offsets))
         # Nothing is decided ahead: which writer gets it would follow from how large a batch of
         # Arrow is, a setting that may change before a batch runs again.
-        yield from first_stage(application, number, partitions[0], [sound], combine=False)
+        yield from first_stage(
+            application, number, partitions[0], [sound], buckets=buckets, combine=False
+        )
 
 
-def _decoded(source, partition: int, offsets: Sequence[int], values, decode) -> Iterator[tuple]:
-    for offset, value in zip(offsets, values, strict=True):
-        try:
-            yield decode(value)
-        except ValueError as error:
-            raise refused(source, partition, offset, BadRecord(0, str(error))) from error
+def _decoded(source, partition: int, offsets: Sequence[int], values, decode) -> np.ndarray:
+    """Return messages as records; RecordError names the first that is none."""
+    try:
+        return _records(source.decoder, map(decode, values))
+    except Exception:
+        for offset, value in zip(offsets, values, strict=True):
+            try:
+                _records(source.decoder, [decode(value)])
+            except Exception as error:
+                bad = BadRecord(0, f"{type(error).__name__}: {error}")
+                raise refused(source, partition, offset, bad) from error
+        raise
+
+
+def _records(layout: Layout, decoded: Iterable[tuple]) -> np.ndarray:
+    columns = list(zip(*decoded, strict=True))
+    records = new(len(columns[0]), layout)
+    for name, column in zip(fields(layout), columns, strict=True):
+        records[name] = cast(name, layout[name], column)
+    return records
 
 
 def _rows_for_writers(

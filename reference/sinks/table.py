@@ -39,14 +39,17 @@ def write(
     """Start the query that writes the rows of a frame into a table, each exactly once.
 
     frame: as `writers.start` has it; its columns between writer and PLACE are columns of the table,
-    which exists. url: of SQLAlchemy. key: the columns, a unique key of the table, whose row the
-    last one of the frame replaces; without it, each row is added.
+    which exists. url: of SQLAlchemy. key: the columns, a unique key of the table, in whose row
+    the last one of the frame sets its columns; without it, each row is added. It has to have the
+    last key of the application: a row belongs to one writer. name: fixed for the checkpoint.
     """
     columns = tuple(frame.columns[1 : -len(PLACE)])
     if missing := [one for one in key if one not in columns]:
         raise ValueError(f"key: expected columns among {', '.join(columns)}, got {missing[0]}")
     DELIVERED.create(_engine(url), checkfirst=True)
-    _table(url, table, tuple(key))  # what is wrong with it is said here, and not in an executor
+    _table(
+        url, table, columns, tuple(key)
+    )  # what is wrong with it is said here, and not in an executor
     into = partial(deliver, url, table, columns, tuple(key))
     return writers.start(frame, name, checkpoint, into, sa.exc.OperationalError)
 
@@ -61,7 +64,7 @@ def deliver(
     rows: list[tuple],
 ) -> None:
     """Write the rows of a batch, unless it is delivered."""
-    insert = _table(url, table, key)
+    insert = _table(url, table, columns, key)
     _introduce(url, writer)
     with _engine(url).begin() as connection:
         if not _is_next(connection, writer, batch_id):
@@ -74,11 +77,18 @@ def deliver(
 
 
 def _is_next(connection: sa.Connection, writer: str, batch_id: int) -> bool:
-    """Note that a batch is delivered, and lock the row of its writer; False: it was before."""
+    """Note that a batch is delivered, and lock the row of its writer; False: it was before.
+
+    RuntimeError where the row is gone: then nobody knows.
+    """
     known = DELIVERED.c
     newer = (known.writer == writer) & (known.batch < batch_id)
     noted = connection.execute(DELIVERED.update().where(newer), {"batch": batch_id})
-    return noted.rowcount == 1
+    if noted.rowcount:
+        return True
+    if connection.scalar(sa.select(known.batch).where(known.writer == writer)) is None:
+        raise RuntimeError(f"{DELIVERED}: expected the row of writer {writer}; somebody removed it")
+    return False
 
 
 @lru_cache(maxsize=64)
@@ -97,8 +107,8 @@ def _engine(url: str) -> sa.Engine:
 
 
 @lru_cache
-def _table(url: str, name: str, key: Sequence[str]) -> sa.Insert:
-    """Return the statement that adds a row to a table, or replaces the one with its key."""
+def _table(url: str, name: str, columns: Sequence[str], key: Sequence[str]) -> sa.Insert:
+    """Return the statement that adds a row, or sets the columns of the one with its key."""
     engine = _engine(url)
     table = sa.Table(name, sa.MetaData(), autoload_with=engine)
     if not key:
@@ -107,5 +117,7 @@ def _table(url: str, name: str, key: Sequence[str]) -> sa.Insert:
     if kind not in REPLACING:
         raise ValueError(f"key: expected a database among {', '.join(REPLACING)}, got {kind}")
     insert = REPLACING[kind](table)
-    others = {one.name: insert.excluded[one.name] for one in table.columns if one.name not in key}
+    others = {one: insert.excluded[one] for one in columns if one not in key}
+    if not others:
+        return insert.on_conflict_do_nothing(index_elements=list(key))
     return insert.on_conflict_do_update(index_elements=list(key), set_=others)

@@ -25,7 +25,7 @@ QUERY = "sql.streaming.queryId"
 SENT = pa.schema([("rows", pa.int64())])
 #: How long what is written to may keep a batch waiting.
 PERSIST_S, AGAIN_S = 60.0, 0.1
-#: Of a name, which is that of the writer and its query; the number of a batch; its rows.
+#: The name of a writer, with that of its query; the number of a batch; its rows.
 Deliver = Callable[[str, int, list[tuple]], None]
 
 
@@ -62,11 +62,12 @@ def persistently(
     passing: type[Exception], deliver: Deliver, name: str, batch_id: int, rows: list[tuple]
 ) -> None:
     """Deliver the rows of a writer; again after each error, as long as it may pass."""
-    deadline = time.monotonic() + PERSIST_S
+    deadline = 0.0
     while True:
         try:
             return deliver(name, batch_id, rows)
         except passing:
+            deadline = deadline or time.monotonic() + PERSIST_S  # a long delivery costs none of it
             if time.monotonic() > deadline:
                 raise
             time.sleep(AGAIN_S)

@@ -141,7 +141,9 @@ def test_a_table_with_several_rows_of_an_identity_has_no_last_one(
     if not twice:
         assert session._baseline("totals", [calm]).level is Compared.MULTISET
         return
-    with pytest.raises(Refused, match="one row for each identity; 2 have .* more fields than cust"):
+    with pytest.raises(
+        Refused, match=r"one row for each identity; 2 have .* more fields than cust"
+    ):
         session._baseline("totals", [calm])
 
 

@@ -119,6 +119,34 @@ def test_a_task_that_dies_in_its_transaction_leaves_nothing(
     assert rows(url, "totals") == [("a", 2), ("b", 1)]
 
 
+def test_columns_that_are_not_delivered_stay_as_they_are(url: str) -> None:
+    with sa.create_engine(url).begin() as connection:
+        connection.execute(sa.text("ALTER TABLE totals ADD COLUMN note VARCHAR(20) DEFAULT 'new'"))
+    deliver(url, 0, [("a", 1)])
+    with sa.create_engine(url).begin() as connection:
+        connection.execute(sa.text("UPDATE totals SET note = 'blocked'"))
+    deliver(url, 1, [("a", 2), ("b", 1)])
+    with sa.create_engine(url).connect() as connection:
+        found = connection.execute(sa.text("SELECT * FROM totals ORDER BY 1")).all()
+    assert [tuple(row) for row in found] == [("a", 2, "blocked"), ("b", 1, "new")]
+
+
+def test_a_row_of_nothing_but_its_key_is_there_once(url: str) -> None:
+    for batch_id in range(2):
+        table.deliver(url, "totals", KEY, KEY, "w", batch_id, [("a",), ("a",)])
+    assert rows(url, "totals") == [("a", None)]
+
+
+def test_the_number_of_a_writer_that_was_removed_is_missed(url: str) -> None:
+    """Nobody knows then whether the batch is there: to write nothing would lose it in silence."""
+    deliver(url, 0, FIRST)
+    with sa.create_engine(url).begin() as connection:
+        connection.execute(sa.text(f"DELETE FROM {table.DELIVERED.name}"))
+    with pytest.raises(RuntimeError, match="expected the row of writer w"):
+        deliver(url, 1, SECOND)
+    assert rows(url, "totals") == [("a", 2), ("b", 1)]
+
+
 def test_what_is_wrong_with_a_table_is_said_at_the_start(url: str) -> None:
     class Frame:
         columns = ["writer", *COLUMNS, *table.PLACE.names]
