@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -216,8 +216,12 @@ class ProcessFaultInjector:
             raise LookupError(f"{_named(victims)} ended by themselves")
         now = time.monotonic_ns()
         until = now + int(seconds * 1e9)
+        roots = {tree.root for tree in paused}
         with self._lock:
-            self._paused += [_Paused(tree, now, until) for tree in paused]
+            found = self._paused + [_Paused(tree, now, until) for tree in paused]
+            # Who stands still already goes on when the longest of its pauses is over.
+            ends = {root: max(p.to_ns for p in found if p.tree.root == root) for root in roots}
+            self._paused = [replace(p, to_ns=ends.get(p.tree.root, p.to_ns)) for p in found]
         self._end_in(seconds)
         return {"pids": [tree.root.pid for tree in paused]}
 
@@ -290,9 +294,10 @@ class ProcessFaultInjector:
         over = [one for one in self._paused if now >= one.to_ns]
         if over:
             self.look()  # who worked meanwhile
-        for paused in over:
+        went_on = [paused.tree.ran() for paused in over]
+        for paused, ran in zip(over, went_on, strict=True):
             self._paused.remove(paused)
-            member, ran = paused.tree.root, paused.tree.ran()
+            member = paused.tree.root
             paused.tree.resume()
             self.touched_at = time.monotonic()
             self._events.add(

@@ -149,6 +149,21 @@ def test_a_supervisor_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
         judge_of("EO-COORDINATOR-DEATH", "count-coordinator-death")(history)
 
 
+def test_a_process_that_stands_still_twice_at_a_time_goes_on_after_both(tmp_path):
+    """The end of the first pause woke it in the second, and the engine was said to have."""
+    first, second = (
+        fault_step("pause", "workers", "fetched", fraction=0.4, seconds=each) for each in (0.6, 0.3)
+    )
+    history = played(engine(tmp_path / "e"), "count-pause", first, second, first)
+    completed(history)
+    resumed = history.all(events.Resumed)
+    assert len(resumed) == 3 * len(named(history, "worker"))
+    assert not any(one.ran for one in resumed)
+    began = sorted({one.from_ns for one in resumed})
+    assert began[1] < min(one.t_ns for one in resumed)  # else they were not at a time
+    assert max(one.t_ns for one in resumed) - began[0] > 0.6e9
+
+
 @pytest.mark.parametrize("do", few(["kill", "pause"]))
 def test_a_coordinator_that_is_not_there_is_a_missed_fault(tmp_path, do):
     one = (
