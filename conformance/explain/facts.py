@@ -68,8 +68,9 @@ class Facts:
 
     def name(self, after: Aftermath) -> str:
         """Return what a fault is called in a sentence: "the kill", "kill 2"."""
-        noun = fault_of(after.fault.step).noun or after.fault.step.do
-        return f"the {noun}" if len(self.aftermaths) == 1 else f"{noun} {after.number + 1}"
+        noun = _noun(after)
+        alike = [one.number for one in self.aftermaths if _noun(one) == noun]
+        return f"the {noun}" if len(alike) == 1 else f"{noun} {alike.index(after.number) + 1}"
 
     def since(self, t_ns: int, after: Aftermath | None) -> str:
         """Return a time by its distance from a fault, or from the beginning without one."""
@@ -215,3 +216,7 @@ def ranges(where: np.ndarray) -> str:
                 f"{number:,} offsets between {low:,} and {high:,} of partition {partition}"
             )
     return listed(found)
+
+
+def _noun(after: Aftermath) -> str:
+    return fault_of(after.fault.step).noun or after.fault.step.do

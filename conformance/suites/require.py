@@ -53,12 +53,17 @@ def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> No
     kinds = ruled_out(history, kinds)
     if history.ended.engine_failed:
         due = _all_due(history)
-        raise_first(findings, (kind for kind in kinds if due or kind != "lost"))
+        # An order that was open as the run broke off was not accepted by that.
+        raise_first(
+            findings, (kind for kind in kinds if due or kind not in ("lost", "must-reject"))
+        )
         require_completed(history)
     raise_first(findings, kinds)
     if odd := history.all(events.OddOutput):
         raise _odd(history, odd)
     require_completed(history)
+    for event in history.all(events.Refused, code=int(Code.TOO_LARGE)):
+        raise Fail(Code.TOO_LARGE.name, "frames up to 16 MiB", f"{event.op}: {event.text}")
     if findings.checked == 0 and history.input_records:
         raise Unknown(Reason.NOT_SEEN, "output to judge", "none was checked")
 

@@ -300,6 +300,13 @@ REJECTS: dict[str, Cases] = {
         LOST,
         FAILED,
     ],
+    "BP-SLOW-SINK:market-two-slow-sink": [
+        (_looks(lambda i, row, _: {"rss": row["rss"] + (i << 27)}), "UNBOUNDED"),
+        (t.refused(5), "TOO_LARGE"),
+        LOST,
+        WRONG_VERDICT,
+        FAILED,
+    ],
     "BP-FAST-SOURCE:fast-source": NOT_CORRECT_COUNT,
     # tier 2
     "MS-MERGED:market-merged-verdicts": NOT_CORRECT_MERGED,
@@ -370,6 +377,10 @@ UNKNOWNS: dict[str, Cases] = {
         (t.without("stall-ended"), "STALL_TOO_SHORT"),
         (_looks(lambda *_: {}, slice(2)), "STALL_TOO_SHORT"),
         (_looks(lambda i, *_: {"served": i}), "STALL_TOO_SHORT"),
+    ],
+    "BP-SLOW-SINK:market-two-slow-sink": [
+        (t.without("stall-ended"), "STALL_TOO_SHORT"),
+        (_looks(lambda *_: {}, slice(2)), "STALL_TOO_SHORT"),
     ],
     "MS-REJECTS:market-merged-rejects": [(t.empty_input, NOT_SEEN)],
     "MS-FRESHNESS:market-two-fresh": [(_published_at_once, NOT_SEEN)],

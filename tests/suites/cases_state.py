@@ -201,6 +201,7 @@ REJECTS: dict[str, Cases] = {
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint-2": WRONG_AFTER_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint-3": WRONG_AFTER_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-lost-checkpoint": WRONG_AFTER_DAMAGE,
+    "EO-DAMAGED-CHECKPOINT:count-removed-checkpoint": WRONG_AFTER_DAMAGE,
 }
 UNKNOWNS: dict[str, Cases] = {
     "EL-RESTART:count-rescale": [MISSED, NOTHING],
@@ -239,8 +240,9 @@ UNKNOWNS: dict[str, Cases] = {
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint": UNSEEN_DAMAGE + UNREAD_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint-2": UNSEEN_DAMAGE + UNREAD_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint-3": UNSEEN_DAMAGE + UNREAD_DAMAGE,
+    "EO-DAMAGED-CHECKPOINT:count-lost-checkpoint": UNSEEN_DAMAGE + UNREAD_DAMAGE,
     # A file that is gone cannot be read.
-    "EO-DAMAGED-CHECKPOINT:count-lost-checkpoint": [
+    "EO-DAMAGED-CHECKPOINT:count-removed-checkpoint": [
         *(case for case in UNSEEN_DAMAGE if case[1] != "NO_CUT_BEFORE_KILL"),
         (_went_on(t.no_cut), "NO_CUT_BEFORE_KILL"),
         (t.edited("fault", file=""), "NO_CUT_BEFORE_KILL"),

@@ -54,7 +54,7 @@ SLOW = {
 ALL = [(id_, name, judge) for name, rows in JUDGES.items() for id_, judge in rows]
 DAMAGED = (
     "count-damaged-checkpoint", "count-lost-checkpoint", "count-rotten-checkpoint",
-    "count-rotten-checkpoint-2", "count-rotten-checkpoint-3",
+    "count-rotten-checkpoint-2", "count-rotten-checkpoint-3", "count-removed-checkpoint",
 )  # fmt: skip
 #: What they decide does not need the run to come to its end.
 DECIDED_EARLY = {

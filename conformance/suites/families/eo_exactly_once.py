@@ -1078,7 +1078,13 @@ _ROTTEN: Final = [
 
 @scenario(*STATE_FIRST)
 def count_lost_checkpoint(context: Context, rng: random.Random) -> Scenario:
-    return _damaged(context, rng, "empty", "missing", "garbage")
+    return _damaged(context, rng, "empty", "garbage")
+
+
+# On its own: an engine that takes a file for empty may still take one that is gone for none yet.
+@scenario(*STATE_FIRST)
+def count_removed_checkpoint(context: Context, rng: random.Random) -> Scenario:
+    return _damaged(context, rng, "missing")
 
 
 def _right_or_noticed(history: History) -> None:
@@ -1175,6 +1181,7 @@ EO.requirement(
         count_damaged_checkpoint: _right_or_refused,
         **dict.fromkeys(_ROTTEN, _right_or_refused),
         count_lost_checkpoint: _right_or_noticed,
+        count_removed_checkpoint: _right_or_noticed,
     },
 )
 
