@@ -1,14 +1,13 @@
-"""Applications that cannot work are refused when they are put together; diagrams, exactly."""
+"""Applications that cannot work are refused when they are put together."""
 
 from __future__ import annotations
 
 import re
-from textwrap import dedent
 
 import numpy as np
 import pytest
 
-from tickproof.reference import api, apps, diagram
+from tickproof.reference import api, apps
 from tickproof.reference.api import (
     Application,
     Computation,
@@ -33,7 +32,7 @@ from tickproof.reference.api.layouts import (
     new,
     view,
 )
-from tickproof.reference.apps import circuit_breaker, market_spread, vwap
+from tickproof.reference.apps import market_spread, vwap
 
 RECORD = framed(("key", "<u8"), ("value", "<i8"))
 OTHER = framed(("key", "<u8"))
@@ -227,91 +226,6 @@ def test_the_api_exports_what_it_names_and_no_more():
 def test_an_unknown_app_is_refused(app, params):
     with pytest.raises(ValueError, match=re.escape(f"unknown app {app!r} with params {params!r}")):
         apps.make(app, params)
-
-
-DIAGRAMS = [
-    (
-        apps.make("passthrough", {}),
-        """\
-        passthrough
-          all: source 0 -> sink 0""",
-        r"""
-        flowchart LR
-            source0[/source 0/] --> sink0[\sink 0\]""",
-    ),
-    (
-        apps.make("double", {}),
-        """\
-        double
-          all: source 0 -> double -> sink 0""",
-        r"""
-        flowchart LR
-            source0[/source 0/] --> p0s0[double]
-            p0s0 --> sink0[\sink 0\]""",
-    ),
-    (
-        apps.make("count", {"emit": "some"}),
-        """\
-        count
-          all: source 0 -> count [total by key] -> sink 0""",
-        r"""
-        flowchart LR
-            source0[/source 0/] --> p0s0[count]
-            p0s0 <-.-> state[(total by key)]
-            p0s0 --> sink0[\sink 0\]""",
-    ),
-    (
-        apps.make("market-spread", {"inputs": "merged", "emit": "verdicts"}),
-        """\
-        market-spread
-          market: source 0 -> update-or-check [market by symbol] -> sink 0""",
-        r"""
-        flowchart LR
-            source0[/source 0/] --> p0s0[update-or-check]
-            p0s0 <-.-> state[(market by symbol)]
-            p0s0 --> sink0[\sink 0\]""",
-    ),
-    (
-        apps.make("market-spread", {"inputs": "two", "emit": "rejects"}),
-        """\
-        market-spread
-          quotes: source 0 -> update [market by symbol]
-          orders: source 1 -> check [market by symbol] -> only-rejects -> sink 0""",
-        r"""
-        flowchart LR
-            source0[/source 0/] --> p0s0[update]
-            p0s0 <-.-> state[(market by symbol)]
-            source1[/source 1/] --> p1s0[check]
-            p1s0 <-.-> state[(market by symbol)]
-            p1s0 --> p1s1[only-rejects]
-            p1s1 --> sink0[\sink 0\]""",
-    ),
-]
-
-
-DIAGRAMS.append(
-    (
-        circuit_breaker.application(),
-        """\
-        circuit-breaker
-          trades: source 0 -> vwap [traded by symbol] -> sink 0 -> breaker [breaker by symbol] \
--> sink 1""",
-        r"""
-        flowchart LR
-            source0[/source 0/] --> p0s0[vwap]
-            p0s0 <-.-> state[(traded by symbol)]
-            p0s0 --> sink0[\sink 0\]
-            p0s0 --> p0s2[breaker]
-            p0s2 <-.-> state1[(breaker by symbol)]
-            p0s2 --> sink1[\sink 1\]""",
-    )
-)
-
-
-@pytest.mark.parametrize(("application", "text", "mermaid"), DIAGRAMS)
-def test_an_application_draws_itself(application, text, mermaid):
-    assert diagram.text(application) == dedent(text)
-    assert diagram.mermaid(application) == dedent(mermaid).lstrip("\n")
 
 
 # -- layouts ------------------------------------------------------------------------
