@@ -1,9 +1,9 @@
 """The reference beside others on one market: `python -m tests.reference.rates [MESSAGES]`.
 
-It prints the tables of docs/figures.md. The reference is measured by `tickproof bench engines`: it
-reads from the log, keeps checkpoints, and is judged. The others have all records in memory, or in
-Parquet, keep nothing on disk, and have to find as many rejects as a loop in Python does.
-bytewax comes with the extra `engines`, csp by `pip install csp`.
+It prints the tables of reference/README.md and docs/figures.md. The reference is measured by
+`tickproof bench engines`: it reads from the log, keeps checkpoints, and is judged. The others have
+all records in memory, or in Parquet, keep nothing on disk, and have to find as many rejects as a
+loop in Python does. bytewax comes with the extra `engines`, csp by `pip install csp`.
 """
 
 from __future__ import annotations

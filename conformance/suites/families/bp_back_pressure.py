@@ -106,7 +106,9 @@ def _held_back(history: History) -> None:
 def market_two_slow_sink(context: Context, _rng: random.Random) -> Scenario:
     """Output is staged, and more of it than one frame may hold."""
     sink = SinkBehaviour(stall_after=2_000, stall_s=2.5, budget_s=5.0)
-    return market(context, 1_200_000, recipe={"tick": 256, "partitions": 1}, workers=1, sink=sink)
+    # As many in each profile: the frame that may not be is no larger for more of them.
+    recipe = {"records": 1_200_000, "tick": 256, "partitions": 1}
+    return market(context, recipe["records"], recipe=recipe, workers=1, sink=sink)
 
 
 def _staged(history: History) -> None:
