@@ -45,12 +45,19 @@ STATE_DIRS: Final = ("", " kept here", "+b=1")
 
 
 def state_dir_end(scenario: Scenario, seed: int) -> str:
-    """Return the end of the name of a run's state_dir: a replay has the same.
+    """Return the end of the name of a run's state_dir: a replay has the same."""
+    return _drawn(scenario, seed, "state_dir").choice(STATE_DIRS)
 
-    The secret is part of the draw, so that the end says nothing of scenario or seed.
-    """
+
+def style(scenario: Scenario, seed: int, life: int) -> Style:
+    """Return how requests are written to a life of the engine: a replay has the same."""
+    return Style.drawn(_drawn(scenario, seed, f"style:{life}"))
+
+
+def _drawn(scenario: Scenario, seed: int, what: str) -> random.Random:
+    """Return a draw of what an engine sees; with the secret it tells nothing of the rest."""
     secret = scenario.recipe.get("secret", "")
-    return random.Random(f"{seed}:{scenario.name}:{secret}:state_dir").choice(STATE_DIRS)
+    return random.Random(f"{seed}:{scenario.name}:{secret}:{what}")
 
 
 class EngineUnderTest:
@@ -188,7 +195,6 @@ class EngineUnderTest:
         if resume:
             self._data = self._reach(True)
             self._lives += 1
-        draw = random.Random(f"{self._seed}:{self._scenario.name}:{self._lives}")
         engine = Engine(
             self._spec,
             self._id,
@@ -197,7 +203,7 @@ class EngineUnderTest:
             self._workspace,
             isolation=self._isolation,
             clock=self.clock,
-            style=Style.drawn(draw),
+            style=style(self._scenario, self._seed, self._lives),
             extra=self._extra,
         )
         self._process, self._served = engine, 0

@@ -17,7 +17,7 @@ from tickproof.conformance.history.event_log import Listener
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner import run_loop
-from tickproof.conformance.runner.engine_lifecycle import STATE_DIRS, state_dir_end
+from tickproof.conformance.runner.engine_lifecycle import STATE_DIRS, state_dir_end, style
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.scenarios import Context
@@ -210,3 +210,11 @@ def test_the_name_of_the_state_dir_ends_the_same_in_a_replay():
     ]
     assert ends[0] == ends[1]
     assert {*ends[0]} == {*STATE_DIRS}
+
+
+def test_requests_are_written_the_same_in_a_replay_and_show_nothing_of_the_seed():
+    scenario = draw("passthrough-deaths", Context(seed=3))
+    secrets = [scenario.with_secret(f"{secret:032x}") for secret in range(5)]
+    styles = [[style(one, 3, life) for one in secrets for life in (1, 2)] for _ in range(2)]
+    assert styles[0] == styles[1]
+    assert len({*styles[0]}) > 5
