@@ -135,9 +135,11 @@ def _drain_answered_first(folder: Path) -> None:
     def change(rows: list[dict]) -> list[dict]:
         requests = [json.loads(row["line"]) for row in rows if row["direction"] == "to"]
         drain = next(request["id"] for request in requests if request["op"] == "drain")
+        asked = [request["id"] for request in requests]
+        later = asked[asked.index(drain) + 1 :]  # ids may rise or fall
         answers = {json.loads(row["line"])["id"]: row for row in rows if row["direction"] == "from"}
         for number, row in answers.items():
-            if number > drain:
+            if number in later:
                 row["t_ns"] = max(row["t_ns"], answers[drain]["t_ns"] + 1)
         return rows
 
