@@ -188,7 +188,7 @@ def _replay_job(run: Path, folder: Path, path: str | None, times: int, out: Path
         from tickproof.conformance.session.runs_folder import REPLAYS, runs_folder
 
     recorded, then = job_run.read(folder), job_run.verdict(folder)
-    if not (recorded.strikes or recorded.poison or recorded.workers or recorded.twice):
+    if not recorded.strikes and not recorded.changed:
         raise click.UsageError("RUN: expected a run with faults; `tickproof run` plays the others")
     # Never start what a file from elsewhere names as its job.
     if not (path or run.is_dir()):

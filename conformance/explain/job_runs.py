@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tickproof.conformance.history.job_run import JobRun, changed
+from tickproof.conformance.history.job_run import JobRun
 from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -45,7 +45,7 @@ def _done(run: JobRun) -> Iterator[tuple[str, str]]:
     for one in run.fired:
         yield "fault", f"{one}" if one.counts else f"{one}; it met nothing under way"
     yield from (("missed", one) for one in run.missed)
-    yield from (("changed", one) for one in changed(run.poison, run.workers, run.twice))
+    yield from (("changed", one) for one in run.changed)
     yield from (("exit", one) for one in run.exits)
     yield from (("timeout", f"{what}: {said}") for what, said in run.timeouts.items())
     yield from (("went on", f"{each:.1f} s after its death") for each in run.recoveries_s)

@@ -216,12 +216,12 @@ class ProcessFaultInjector:
             raise LookupError(f"{_named(victims)} ended by themselves")
         now = time.monotonic_ns()
         until = now + int(seconds * 1e9)
-        roots = {tree.root for tree in paused}
         with self._lock:
-            found = self._paused + [_Paused(tree, now, until) for tree in paused]
             # Who stands still already goes on when the longest of its pauses is over.
-            ends = {root: max(p.to_ns for p in found if p.tree.root == root) for root in roots}
-            self._paused = [replace(p, to_ns=ends.get(p.tree.root, p.to_ns)) for p in found]
+            before = {one.tree.root: one.to_ns for one in self._paused}
+            ends = {tree.root: max(until, before.get(tree.root, 0)) for tree in paused}
+            longer = [replace(p, to_ns=ends.get(p.tree.root, p.to_ns)) for p in self._paused]
+            self._paused = longer + [_Paused(tree, now, ends[tree.root]) for tree in paused]
         self._end_in(seconds)
         return {"pids": [tree.root.pid for tree in paused]}
 

@@ -95,7 +95,7 @@ class Fired:
         return f"{self.t_s:.1f} s: {self.worker} {verb}{where}{during}"
 
 
-def changed(poison: str, workers: int, twice: bool) -> list[str]:
+def changes(poison: str, workers: int, twice: bool) -> list[str]:
     """Return in words what was otherwise than in a run without faults, beside its faults."""
     words = [poison] if poison else []
     words += [f"with {counted(workers, 'worker')}"] if workers else []
@@ -135,6 +135,11 @@ class JobRun(BaseModel):
     rows: dict[str, int]
     stderr: list[str]
     made_at: dict[str, Any] | None = None
+
+    @property
+    def changed(self) -> list[str]:
+        """What `changes` says of it."""
+        return changes(self.poison, self.workers, self.twice)
 
 
 def write(folder: Path, facts: Mapping[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:

@@ -28,8 +28,7 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
-from tickproof.conformance.history import job_run
-from tickproof.conformance.history.job_run import REPLACES, Fired, Strike
+from tickproof.conformance.history.job_run import REPLACES, Fired, Strike, changes
 from tickproof.conformance.jobs import checkpoint, ledger, postgres_proxy
 from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
 from tickproof.conformance.jobs.file_sink import FilesSink
@@ -139,8 +138,8 @@ class Run:
 
     @property
     def changed(self) -> list[str]:
-        """What was otherwise than in a run without faults, beside its faults."""
-        return job_run.changed(self.poison, self.workers, self.twice)
+        """What `changes` says of it."""
+        return changes(self.poison, self.workers, self.twice)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict, without the rows."""

@@ -62,10 +62,16 @@ def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> No
     if odd := history.all(events.OddOutput):
         raise _odd(history, odd)
     require_completed(history)
-    for event in history.all(events.Refused, code=int(Code.TOO_LARGE)):
-        raise Fail(Code.TOO_LARGE.name, "frames up to 16 MiB", f"{event.op}: {event.text}")
+    require_not_refused(history, {Code.TOO_LARGE}, "frames up to 16 MiB")
     if findings.checked == 0 and history.input_records:
         raise Unknown(Reason.NOT_SEEN, "output to judge", "none was checked")
+
+
+def require_not_refused(history: History, codes: set[Code], expected: str, *ops: str) -> None:
+    """Fail with the first refusal of one of these codes, for one of these ops if any."""
+    for event in history.all(events.Refused):
+        if event.code in codes and (not ops or event.op in ops):
+            raise Fail(Code(event.code).name, expected, f"{event.op}: {event.text}")
 
 
 def _all_due(history: History) -> bool:

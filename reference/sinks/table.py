@@ -47,9 +47,8 @@ def write(
     if missing := [one for one in key if one not in columns]:
         raise ValueError(f"key: expected columns among {', '.join(columns)}, got {missing[0]}")
     DELIVERED.create(_engine(url), checkfirst=True)
-    _table(
-        url, table, columns, tuple(key)
-    )  # what is wrong with it is said here, and not in an executor
+    # What is wrong with the table is said here, and not in an executor.
+    _table(url, table, columns, tuple(key))
     into = partial(deliver, url, table, columns, tuple(key))
     return writers.start(frame, name, checkpoint, into, sa.exc.OperationalError)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -64,26 +65,30 @@ def _stalled(history: History) -> list[events.Progress]:
         raise Unknown(
             Reason.STALL_TOO_SHORT, "three looks at the engine in the stall", str(len(inside))
         )
-    grown = max(row.rss for row in inside) - inside[0].rss
+    evidence = _evidence(inside)
+    grown, served = evidence["rss_growth"], evidence["fetched_in_stall"]
     # Over Kafka a client fetches 64 MiB of each partition ahead by default.
     if grown > UNBOUNDED_BYTES and not history.claims.over_kafka:
-        served = inside[-1].served
         raise Fail(
             Reason.UNBOUNDED,
             f"memory that grows by less than {UNBOUNDED_BYTES >> 20} MiB in the stall",
             f"{grown >> 20} MiB more, {served:,} records fetched",
-            fetched_in_stall=served,
-            rss_growth=grown,
+            **evidence,
         )
     return inside
+
+
+def _evidence(inside: Sequence[events.Progress]) -> dict[str, int]:
+    """Return the evidence of a stall: records fetched by its end, bytes that memory grew by."""
+    grown = max(row.rss for row in inside) - inside[0].rss
+    return {"fetched_in_stall": inside[-1].served, "rss_growth": grown}
 
 
 def _held_back(history: History) -> None:
     inside = _stalled(history)
     if history.claims.over_kafka:
         return
-    last = inside[-1]
-    evidence = {"fetched_in_stall": last.served}
+    last, evidence = inside[-1], _evidence(inside)
     if last.served >= history.input_records and not apps.of(history).any_size:
         raise Unknown(
             Reason.STALL_TOO_SHORT,

@@ -26,6 +26,7 @@ from tickproof.conformance.suites.require import (
     require_correct,
     require_fired,
     require_greeted,
+    require_not_refused,
     require_values,
 )
 from tickproof.conformance.suites.requirement import OVER_LOG, Family, Needs
@@ -40,15 +41,8 @@ from tickproof.conformance.verdicts import Reason
 PR: Final = Family("PR", "Protocol", tier=0)
 
 
-def _refused(history: History, codes: set[Code], expected: str, *ops: str) -> None:
-    """Fail with the first refusal of one of these codes, for one of these ops if any."""
-    for event in history.all(events.Refused):
-        if event.code in codes and (not ops or event.op in ops):
-            raise Fail(Code(event.code).name, expected, f"{event.op}: {event.text}")
-
-
 def _no_refusal(history: History, codes: set[Code], expected: str, *ops: str) -> None:
-    _refused(history, codes, expected, *ops)
+    require_not_refused(history, codes, expected, *ops)
     require_completed(history)
     if not history.all(events.Connected):
         raise Unknown(Reason.NOT_SEEN, "data connections", "none")
@@ -435,10 +429,10 @@ PR.requirement(
 
 def _no_gaps(history: History) -> None:
     raise_first(sequences(history), ("gap", "conflict"))
-    _refused(history, {Code.NOT_ALLOWED}, "one style for each writer", "APPEND", "STAGE")
+    require_not_refused(history, {Code.NOT_ALLOWED}, "one style for each writer", "APPEND", "STAGE")
     # A gap that was mended by sending the right number is no failure of the run.
     if not history.ended.completed or len(outputs(history)) < due(history):
-        _refused(history, {Code.SEQUENCE_GAP}, "numbers without gaps")
+        require_not_refused(history, {Code.SEQUENCE_GAP}, "numbers without gaps")
     _no_refusal(history, set(), "")
 
 
