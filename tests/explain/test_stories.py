@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 from tests.long import LONG
 from tests.suites import tampering
 from tickproof.conformance.explain import story
+from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.fault_steps import KillEngineStep
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
@@ -409,3 +412,15 @@ def test_an_engine_that_never_read_its_input_is_said_to_be_so(tmp_path):
     made = story(run.history(), lost)
     assert "1,000 records that must give an output gave none." in made.headline
     assert "Nothing was fetched: no process of the engine ever read its input." in made.headline
+
+
+def test_a_fault_is_numbered_among_those_that_are_called_alike(copy_of):
+    """A kill beside a delay is "the kill", and not "kill 2"."""
+    facts = Facts.of(History(copy_of("count-links-slow")))
+    nouns = [fault_of(one.fault.step).noun or one.fault.step.do for one in facts.aftermaths]
+    assert len({*nouns}) > 1
+    seen: Counter[str] = Counter()
+    for noun, one in zip(nouns, facts.aftermaths, strict=True):
+        seen[noun] += 1
+        alone = nouns.count(noun) == 1
+        assert facts.name(one) == (f"the {noun}" if alone else f"{noun} {seen[noun]}")

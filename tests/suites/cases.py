@@ -14,6 +14,8 @@ TWICE = (t.again, "duplicate")
 GAP = (t.gap, "gap")
 CONFLICT = (t.changed_again, "conflict")
 FAILED = (t.engine_failure, "TIMEOUT")
+#: Ended before drain, without output: what is open was not lost, and no order accepted.
+BROKEN_OFF = (t.broken_off, "TIMEOUT")
 ODD = (t.odd_size, "wrong-size")
 WRONG_TOTAL = (t.alter(), "wrong-total")
 AHEAD = (t.ahead, "ahead-of-fetch")

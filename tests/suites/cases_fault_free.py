@@ -11,6 +11,7 @@ import numpy as np
 from tests.suites import tampering as t
 from tests.suites.cases import (
     BEYOND,
+    BROKEN_OFF,
     CONFLICT,
     FAILED,
     GAP,
@@ -326,6 +327,7 @@ REJECTS: dict[str, Cases] = {
     "MS-FRESHNESS:market-two-sparse": [(stale, "stale-quote"), LOST, FAILED],
     "MS-TWO-REJECTS:market-two-rejects": [
         (t.drop_all, "must-reject"),
+        BROKEN_OFF,
         TWICE,
         (unknown_quote, "unknown-quote"),
         FAILED,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.suites import tampering as t
 from tests.suites.cases import (
     BEYOND,
+    BROKEN_OFF,
     CONFLICT,
     FAILED,
     GAP,
@@ -24,13 +23,6 @@ from tests.suites.cases import (
     Cases,
     unknown_quote,
 )
-
-
-def _broken_off(folder: Path) -> None:
-    """End the run before drain: orders without output are open, not accepted."""
-    for tamper in (t.drop_all, t.without("drained"), t.engine_failure):
-        tamper(folder)
-
 
 REJECTS: dict[str, Cases] = {
     "EO-WORKER-DEATH:count-worker-death": NOT_STATE,
@@ -90,7 +82,7 @@ REJECTS: dict[str, Cases] = {
     "EO-MARKET-ENGINE-DEATH:market-engine-death": [LOST, WRONG_VERDICT, MALFORMED, FAILED],
     "EO-TWO-STREAMS-DEATH:market-two-rejects-deaths": [
         (t.drop_all, "must-reject"),
-        (_broken_off, "TIMEOUT"),
+        BROKEN_OFF,
         FAILED,
     ],
     "EO-TWO-STREAMS-DEATH:market-two-after-accept": [

@@ -74,6 +74,12 @@ def without(*kinds: str) -> Tamper:
     return partial(events, change=lambda rows: [r for r in rows if r["event"] not in kinds])
 
 
+def broken_off(folder: Path) -> None:
+    """End the run by a failure of the engine before drain, and before any output."""
+    for tamper in (drop_all, without("drained"), engine_failure):
+        tamper(folder)
+
+
 def without_last(kind: str) -> Tamper:
     """Remove the last event of a kind."""
 
