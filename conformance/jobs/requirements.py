@@ -146,7 +146,7 @@ JB: Final = {
         ),
         _requirement(
             "JB-WORKERS",
-            2,
+            0,
             "another number of workers gives the same",
             "The job runs with the number of workers that it claims to give the same with, and "
             "without faults. If it fails, a worker keeps or finds what belongs to all of them, or "
@@ -154,7 +154,7 @@ JB: Final = {
         ),
         _requirement(
             "JB-AGAIN",
-            2,
+            0,
             "input that comes twice gives the same",
             "All input is sent, and then sent again, without faults. If it fails, what tells a "
             "record from its repetition is not kept, is not kept long enough, or is no part of "
