@@ -65,7 +65,16 @@ Error = Literal[
     "PRODUCER_FENCED",
 ]
 Target = Literal[
-    "worker", "workers", "coordinator", "engine", "source", "sink", "state", "host", "broker"
+    "worker",
+    "workers",
+    "coordinator",
+    "engine",
+    "source",
+    "sink",
+    "state",
+    "host",
+    "broker",
+    "leader",
 ]
 #: The host that argv is started on.
 FIRST: Final = "host-1"
@@ -241,6 +250,19 @@ class KillBrokerStep(FaultStep):
 
     do = "kill"
     target: Literal["broker"] = "broker"
+
+
+class KillLeaderStep(FaultStep):
+    """SIGKILL of one broker of three. alone_s: how long its followers stand still before."""
+
+    do = "kill"
+    target: Literal["leader"] = "leader"
+    alone_s: float = 0.0
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds from its moment until the engine can go on."""
+        return super().longest_s + self.alone_s
 
 
 class PauseStep(LastingStep):
@@ -466,6 +488,7 @@ class Row(Table):
     cuts: Annotated[int, Field(ge=0, le=10_000)] = 0
     idle_s: _Seconds = 0.0
     down_s: _Seconds = 0.0
+    alone_s: _Seconds = 0.0
     host: _Host = ""
     peer: _Host = ""
     way: Way = "both"

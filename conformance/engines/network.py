@@ -27,6 +27,8 @@ _PREFIX: Final = "host-"
 _SUBNET: Final = "192.0.2."
 #: As long as 127.0.0.1 with it: the proxy puts this address in its place in what a broker says.
 _LOG_NUMBER: Final = 1
+#: More addresses of that host, as there are of the loopback: one for each broker of a cluster.
+_BROKERS: Final = (2, 3, 4)
 _FIRST_NUMBER: Final = 11
 #: One alone has no network; more would have too few ports each.
 FEWEST: Final = 2
@@ -76,7 +78,9 @@ class Network:
         }
         self._lock = threading.Lock()
         self._kit, its = socket.socketpair()
+        more = ",".join(f"{_SUBNET}{number}" for number in _BROKERS)
         pairs = [f"{name}={address}" for name, address in self._addresses.items()]
+        pairs[0] += f",{more}"
         with its:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_SWITCH), str(its.fileno()), str(port), *pairs],

@@ -270,7 +270,7 @@ def name_host():
 
 
 def listen(port):
-    """Bring the loopback up, and return a socket that listens on 127.0.0.1; raises OSError."""
+    """Bring the loopback up, and return a socket that listens on all of it; raises OSError."""
     import _socket
     import fcntl
     import struct
@@ -281,7 +281,7 @@ def listen(port):
     flags = struct.unpack("16sH14x", asked)[1] | _IFF_UP
     fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags))
     sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-    sock.bind(("127.0.0.1", port))
+    sock.bind(("", port))  # this network has nothing but the loopback
     sock.listen(128)
     return sock
 

@@ -44,7 +44,10 @@ _WAITING = 1 << 22
 
 
 class Switch:
-    """The namespaces by the names of hosts, and the one of the bridge, where this process is."""
+    """The namespaces by the names of hosts, and the one of the bridge, where this process is.
+
+    hosts: name -> addresses.
+    """
 
     def __init__(self, hosts):
         self.user = sandbox.unshare(sandbox.NEWNET)
@@ -72,20 +75,22 @@ class Switch:
             lines.append(f"link set {name} master switch up")
         self._expect("", lines)
         # Known beforehand, so that a fault meets what an engine sends, and no search for it.
-        known = [
-            f"neigh add {address} lladdr {self._hardware[name]} dev net0 nud permanent"
-            for name, address in hosts.items()
-        ]
-        for number, (name, address) in enumerate(hosts.items()):
+        known = {
+            name: [
+                f"neigh add {address} lladdr {self._hardware[name]} dev net0 nud permanent"
+                for address in addresses
+            ]
+            for name, addresses in hosts.items()
+        }
+        for name, addresses in hosts.items():
             self._expect(
                 name,
                 [
                     "link set lo up",
                     f"link set net0 address {self._hardware[name]}",
-                    f"addr add {address}/24 dev net0",
+                    *(f"addr add {address}/24 dev net0" for address in addresses),
                     "link set net0 up",
-                    *known[:number],
-                    *known[number + 1 :],
+                    *(line for other in known if other != name for line in known[other]),
                 ],
             )
 
@@ -113,12 +118,12 @@ class Switch:
         out, error = (one.decode("utf-8", "replace") for one in (done.stdout, done.stderr))
         return {"status": done.returncode, "out": out, "error": error}
 
-    def listen(self, name, address, port):
-        """Return a socket that listens on a host."""
+    def listen(self, name, port):
+        """Return a socket that listens on all addresses of a host."""
         self._go(name)
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((address, port))
+        sock.bind(("", port))  # this network has nothing but the hosts
         sock.listen(128)
         self._go("")
         return sock
@@ -219,8 +224,7 @@ def main(descriptor, port, hosts):
     kit = socket.socket(fileno=descriptor)
     try:
         switch = Switch(hosts)
-        name, address = next(iter(hosts.items()))
-        listener = switch.listen(name, address, port)
+        listener = switch.listen(next(iter(hosts)), port)
     except OSError as error:
         return _answer(kit, {"ok": False, "error": str(error)})
     users = [_own("user")] if switch.user else []
@@ -238,4 +242,4 @@ def main(descriptor, port, hosts):
 
 if __name__ == "__main__":
     pairs = (word.partition("=") for word in sys.argv[3:])
-    main(int(sys.argv[1]), int(sys.argv[2]), {name: address for name, _, address in pairs})
+    main(int(sys.argv[1]), int(sys.argv[2]), {name: of.split(",") for name, _, of in pairs})

@@ -47,7 +47,7 @@ def struck(facts: Facts, after: Aftermath) -> str:
         f"At {facts.at(fault.t_ns)}: {shown(fault.text, 200)}{_of_file(fault)}"
         f"{pids if fault.pids else ''}; "
         f"{fault.fetched:,} records were fetched by then{_armed(facts.history, fault)}, "
-        f"{fault.released:,} released, and {fault.outputs:,} outputs had come."
+        f"{fault.released:,} released, and {fault.outputs:,} outputs had come.{_alone(fault)}"
     )
 
 
@@ -82,6 +82,18 @@ def met(facts: Facts, after: Aftermath) -> str:
     return (
         f"{name[0].upper()}{name[1:]} at {facts.at(fault.t_ns)} met {fault.fetched:,} fetched "
         f"records, {fault.released:,} of them released, and {fault.outputs:,} outputs."
+        f"{_alone(fault)}"
+    )
+
+
+def _alone(fault: FiredFault) -> str:
+    """Say what died with a broker, if anything did."""
+    if not fault.alone:
+        return ""
+    were = "was" if fault.alone == 1 else "were"
+    return (
+        f" {counted(fault.alone, 'record')} of output that the broker had acknowledged {were} on "
+        "no other (acks=1)."
     )
 
 

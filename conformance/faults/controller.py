@@ -176,7 +176,7 @@ class FaultController:
     def limit(self, due: int) -> int:
         """Return how many records may be published when ``due`` are due by the pace."""
         step, total, due = self.current, self._log.total, min(due, self.most)
-        if self._striking and step is not None and not _is_scale(step):
+        if self._striking and step is not None and not _goes_on(step):
             # On a slow machine a strike takes long: what comes after it has to find input.
             return min(due, self._log.published)
         if step is None or moment_of(step) in (moments.DRAINED, moments.SCALING):
@@ -314,8 +314,7 @@ class FaultController:
         ).start()
         if waits_for.loses:
             return carried_out
-        holds = self._holds_connections and not waits_for.of_file and not self._delayed(step)
-        return carried_out if holds else None
+        return carried_out if self._holds(step) else None
 
     def _strike(self, step: FaultStep, moment: str, carried_out: Future[bool]) -> None:
         """Fire in a thread of its own."""
@@ -324,7 +323,7 @@ class FaultController:
             if self._delayed(step):
                 threading.Event().wait(step.delay_s)
             # No connection is held: the engine may have done all that it had.
-            loose = moment_of(step).loses or self._delayed(step) or not self._holds_connections
+            loose = moment_of(step).loses or not self._holds(step)
             fired = self._fire(step, moment, awaits_flight=loose)
         finally:
             carried_out.set_result(fired and moment_of(step).loses)
@@ -445,6 +444,11 @@ class FaultController:
             self._go_on()
         self._event(EventKind.FAULT_MISSED, step=step.to_json(), why=why)
 
+    def _holds(self, step: FaultStep) -> bool:
+        """Say whether the connection that came to the moment is held during the strike."""
+        held = self._holds_connections and fault_of(step).holds and not moment_of(step).of_file
+        return held and not self._delayed(step)
+
     def _delayed(self, step: FaultStep) -> bool:
         return step.delay_s > 0 and step is not self._late
 
@@ -528,6 +532,11 @@ class FaultController:
             "outputs": self._recorder.records,
             "total": self._log.total,
         }
+
+
+def _goes_on(step: FaultStep) -> bool:
+    """Say whether input goes on during the strike, which has to meet it."""
+    return _is_scale(step) or not fault_of(step).holds
 
 
 def _is_scale(step: FaultStep) -> bool:

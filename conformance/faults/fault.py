@@ -54,6 +54,11 @@ class Fault:
         return isinstance(self.step, LastingStep)
 
     @property
+    def holds(self) -> bool:
+        """True if the connection that came to the moment stands still while it is carried out."""
+        return True
+
+    @property
     def removes_file(self) -> bool:
         """True if it removes a file of the state: nobody can be seen to read that."""
         return False

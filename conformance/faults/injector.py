@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tickproof.conformance.engines import process_table, process_tree
 from tickproof.conformance.engines.disk import Disk
@@ -48,11 +49,29 @@ class _FullDisk:
 
 @dataclass(frozen=True)
 class Crew:
-    """Processes that a fault may meet. holders: pids of those at whose moment it comes."""
+    """Processes that a fault may meet.
+
+    connection: the one at whose moment it comes, 0 where it is no matter of one; holders: pids of
+    those that have it.
+    """
 
     live: Engine
     members: Sequence[Member]
     holders: Collection[int] = ()
+    connection: int = 0
+
+
+class Brokers(Protocol):
+    """Kafka brokers that serve one run alone; `kafka.own_brokers.OwnBrokers` is one."""
+
+    def restart(self) -> None:
+        """Kill the only broker, and start it again."""
+
+    def kill_leader(self, connection: int, alone_s: float) -> int:
+        """Kill the broker that a connection leads to; raises LookupError without others.
+
+        Returns how many records of output it acknowledged while its followers stood still.
+        """
 
 
 class ProcessFaultInjector:
@@ -91,8 +110,8 @@ class ProcessFaultInjector:
         self._damage: Damage | None = None
         #: What the engine's sandbox has in place of the folder of states, if a fault needs it.
         self.disk: Disk | None = None
-        #: Kills the broker and starts it again; None where it serves other runs, too.
-        self.restart_broker: Callable[[], None] | None = None
+        #: Kills brokers; None where they serve other runs, too.
+        self.brokers: Brokers | None = None
         self._broker_away = False
         #: Looks at what the processes do; the runner points it at a watch.
         self.look: Callable[[], None] = lambda: None
@@ -267,16 +286,31 @@ class ProcessFaultInjector:
 
     def kill_broker(self) -> dict[str, Any]:
         """Kill the broker, and wait until it is back; raises LookupError: it is not the run's."""
-        if self.restart_broker is None:
+        with self._away() as brokers:
+            brokers.restart()
+        return {"pids": []}
+
+    def kill_leader(self, crew: Crew, alone_s: float) -> dict[str, Any]:
+        """Kill the broker that the connection leads to, and wait until others lead instead.
+
+        Raises LookupError: there are no others.
+        """
+        with self._away() as brokers:
+            alone = brokers.kill_leader(crew.connection, alone_s)
+        return {"pids": [], "alone": alone}
+
+    @contextlib.contextmanager
+    def _away(self) -> Iterator[Brokers]:
+        """Give the run's own brokers; the limits of the engine count from when one leads again."""
+        if self.brokers is None:
             raise LookupError("the broker is not one of the run's own")
         self.touched_at = self._aftermath_from = time.monotonic()
         self._broker_away = True
         try:
-            self.restart_broker()
+            yield self.brokers
         finally:
             self._broker_away = False
             self.touched_at = self._aftermath_from = time.monotonic()
-        return {"pids": []}
 
     # -- what comes after -----------------------------------------------------------
 

@@ -11,6 +11,7 @@ from tickproof.conformance.fault_steps import (
     KillBrokerStep,
     KillEngineStep,
     KillHostStep,
+    KillLeaderStep,
     KillStep,
 )
 from tickproof.conformance.faults.host_fault import HostFault
@@ -69,6 +70,29 @@ class KillBroker(ProcessFault):
 
     def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
         return injector.kill_broker
+
+
+class KillLeader(ProcessFault):
+    """SIGKILL of one broker of three, in whose place others lead until it is back."""
+
+    step: KillLeaderStep
+
+    words = "SIGKILL of {self.whom}{self.alone}"
+    mark = "K"
+    needs = "broker"
+
+    @property
+    def holds(self) -> bool:
+        return not self.step.alone_s  # output has to reach the one that is alone
+
+    @property
+    def alone(self) -> str:
+        """What comes before it, as the sentence goes on."""
+        seconds = self.step.alone_s
+        return f", {seconds:g} s after others last got what it took," if seconds else ""
+
+    def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
+        return partial(injector.kill_leader, crew, self.step.alone_s)
 
 
 class KillHost(HostFault):

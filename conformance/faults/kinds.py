@@ -17,7 +17,7 @@ from tickproof.conformance.faults.fault import Fault
 from tickproof.conformance.faults.fill import Fill
 from tickproof.conformance.faults.garble import Garble
 from tickproof.conformance.faults.half_open import HalfOpen
-from tickproof.conformance.faults.kill import Kill, KillBroker, KillEngine, KillHost
+from tickproof.conformance.faults.kill import Kill, KillBroker, KillEngine, KillHost, KillLeader
 from tickproof.conformance.faults.late import Late
 from tickproof.conformance.faults.loss import Loss
 from tickproof.conformance.faults.partition import Partition
@@ -32,9 +32,9 @@ from tickproof.conformance.faults.throttle import Throttle, ThrottleHost
 from tickproof.conformance.scenario import survived
 
 FAULTS: Final[tuple[type[Fault], ...]] = (
-    Kill, KillEngine, KillHost, KillBroker, Pause, Cut, Late, HalfOpen, Delay, DelayHost, Throttle,
-    ThrottleHost, Drip, Refuse, ErrorAnswer, Silence, Fill, Corrupt, Power, Rescale, Scale,
-    Partition, Loss, Reorder, Duplicate, Garble,
+    Kill, KillEngine, KillHost, KillBroker, KillLeader, Pause, Cut, Late, HalfOpen, Delay,
+    DelayHost, Throttle, ThrottleHost, Drip, Refuse, ErrorAnswer, Silence, Fill, Corrupt, Power,
+    Rescale, Scale, Partition, Loss, Reorder, Duplicate, Garble,
 )  # fmt: skip
 _BY_STEP: Final[dict[Any, type[Fault]]] = {get_type_hints(kind)["step"]: kind for kind in FAULTS}
 
@@ -55,8 +55,13 @@ def loses_power(steps: Iterable[FaultStep]) -> bool:
 
 
 def kills_broker(steps: Iterable[FaultStep]) -> bool:
-    """Tell whether a step needs a broker that serves no other run."""
-    return any(isinstance(fault, KillBroker) for fault in faults_of(steps))
+    """Tell whether a step needs a broker, or several, that serve no other run."""
+    return any(isinstance(fault, KillBroker | KillLeader) for fault in faults_of(steps))
+
+
+def kills_leader(steps: Iterable[FaultStep]) -> bool:
+    """Tell whether a step needs a cluster of brokers."""
+    return any(isinstance(fault, KillLeader) for fault in faults_of(steps))
 
 
 def needs_of(steps: Iterable[FaultStep], workers: int) -> frozenset[str]:

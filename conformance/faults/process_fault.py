@@ -14,6 +14,7 @@ _WHOM: Final = {
     "engine": "the engine",
     "state": "the folder of the state",
     "broker": "the broker",
+    "leader": "one broker of three",
 }
 
 

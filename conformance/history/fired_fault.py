@@ -21,7 +21,8 @@ class FiredFault(Event, kind=EventKind.FAULT):
     writing: the file of the state that was being written, or had the event of the moment. host:
     the one that it was done to. Of a loss of power: writes, operations on the state since the one
     before; unsynced, files and changes of names that no fsync had covered; and what of them was
-    lost (lost_bytes, lost_names, paths of some lost_files).
+    lost (lost_bytes, lost_names, paths of some lost_files). alone: records of output that a broker
+    acknowledged while its followers stood still, before it died.
     """
 
     step: FaultStep
@@ -48,6 +49,7 @@ class FiredFault(Event, kind=EventKind.FAULT):
     lost_bytes: int = 0
     lost_names: int = 0
     lost_files: tuple[str, ...] = ()
+    alone: int = 0
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:

@@ -30,10 +30,22 @@ T = TypeVar("T")
 
 #: What a fault does.
 Do = Literal[
-    "kill", "pause", "cut", "refuse", "slow", "restart", "upgrade", "downgrade", "kill-broker"
+    "kill",
+    "pause",
+    "cut",
+    "refuse",
+    "slow",
+    "restart",
+    "upgrade",
+    "downgrade",
+    "kill-broker",
+    "kill-leader",
 ]
-Target = Literal["worker", "engine", "broker", "connections"]
+Target = Literal["worker", "engine", "broker", "leader", "connections"]
 KILL_BROKER: Final = "kill-broker"
+#: Of one broker of three, in whose place others lead.
+KILL_LEADER: Final = "kill-leader"
+OF_BROKERS: Final = (KILL_BROKER, KILL_LEADER)
 #: The job ends, by SIGTERM at any time or by SIGKILL at a moment, and another version goes on.
 REPLACES: Final = ("upgrade", "downgrade")
 #: What is done to all connections.
@@ -45,7 +57,8 @@ class Strike:
     """One fault. at: a moment of the proxy, one of a database, or "".
 
     nth: which such moment, counted from 1. whole: the whole job at once, not the worker at whose
-    moment it is. seconds: it lasts so long, or a kill comes so much after its moment.
+    moment it is. seconds: it lasts so long, or a kill comes so much after its moment; a leader
+    has for so long what no other broker gets.
     """
 
     do: Do
@@ -59,6 +72,8 @@ class Strike:
         """What it is done to."""
         if self.do == KILL_BROKER:
             return "broker"
+        if self.do == KILL_LEADER:
+            return "leader"
         if self.do in OF_CONNECTIONS:
             return "connections"
         return "engine" if self.whole else "worker"
@@ -87,6 +102,7 @@ class Fired:
         verb = {
             "kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)",
             "kill-broker": "killed, and started again", "refuse": "reset, and none was taken",
+            "kill-leader": "killed, and others lead",
             "slow": "answered late", "upgrade": "ended, for the next version",
             "downgrade": "ended, for the version before",
         }.get(self.do, self.do)  # fmt: skip

@@ -21,7 +21,7 @@ from tickproof.conformance.history.job_run import Do, Strike
 from tickproof.conformance.jobs import judge, schedules
 from tickproof.conformance.jobs.declaration import Job
 from tickproof.conformance.jobs.requirements import JB, SCHEDULE
-from tickproof.conformance.jobs.session import FEWEST, REFUSED_S, SLOW_S, Ground, Session
+from tickproof.conformance.jobs.session import ALONE_S, FEWEST, REFUSED_S, SLOW_S, Ground, Session
 from tickproof.conformance.text import command_line, counted
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -29,7 +29,8 @@ Strikes = tuple[Strike, ...]
 MOST_FAULTS: Final = 5
 #: How often each fault is drawn: most mistakes are shown by a death.
 _WEIGHTS: Final[Mapping[Do, int]] = {
-    "kill": 6, "pause": 2, "kill-broker": 2, "restart": 1, "cut": 2, "refuse": 1, "slow": 1,
+    "kill": 6, "pause": 2, "kill-broker": 1, "kill-leader": 1, "restart": 1, "cut": 2,
+    "refuse": 1, "slow": 1,
 }  # fmt: skip
 _LATEST: Final = 6
 _NAME: Final = PREFIX + "drawn"
@@ -54,6 +55,8 @@ def _strike(moments: Sequence[str], chance: random.Random) -> Strike:
     nth = chance.randint(1, _LATEST) if at else 1
     if do in ("cut", "kill-broker"):
         return Strike(do, at, nth)
+    if do == "kill-leader":
+        return Strike(do, at, nth, seconds=chance.choice((0.0, ALONE_S)))
     delay_s = chance.choice((0.0, 0.0, 0.1, 1.0)) if do == "kill" else 0.0
     return Strike(do, at, nth, chance.random() < 0.3, delay_s)
 
@@ -62,7 +65,8 @@ def simpler(strikes: Strikes) -> list[Strikes]:
     """Return the schedule with one strike simpler each."""
     found = []
     for at, one in enumerate(strikes):
-        plain = replace(one, nth=1), replace(one, seconds=0.0 if one.do == "kill" else one.seconds)
+        at_once = one.do in ("kill", "kill-leader")
+        plain = replace(one, nth=1), replace(one, seconds=0.0 if at_once else one.seconds)
         found += [(*strikes[:at], new, *strikes[at + 1 :]) for new in plain if new != one]
     return found
 

@@ -33,6 +33,7 @@ BY_RUN: Final = {
     "JB-REFUSE": "refuse",
     "JB-SLOW": "slow",
     "JB-BROKER": "broker",
+    "JB-LEADER": "leader",
     "JB-UPGRADE": "upgrade",
     "JB-POISON": POISON,
     "JB-WORKERS": WORKERS,

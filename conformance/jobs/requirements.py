@@ -136,6 +136,15 @@ JB: Final = {
             "data. If it fails, a request without an answer was taken for done, or done again.",
         ),
         _requirement(
+            "JB-LEADER",
+            3,
+            "another broker leads, and nothing that was acknowledged is lost",
+            "Of three brokers that keep each record three times, one dies, twice: with a commit "
+            "under way, and as it alone has what it acknowledged to a client that does not wait "
+            "for the others. If it fails, output was acknowledged by one broker only (acks=1), a "
+            "topic of the job's own has one copy, or the job knows one broker only.",
+        ),
+        _requirement(
             "JB-POISON",
             3,
             "a record that cannot be read costs nothing but itself",

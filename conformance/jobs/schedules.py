@@ -5,7 +5,7 @@ docs/own-job.md explains every key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -15,7 +15,15 @@ from pydantic import AfterValidator, Field, model_validator
 from tickproof.conformance import strict_toml
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import PREFIX, Failure, name_of
-from tickproof.conformance.history.job_run import KILL_BROKER, OF_CONNECTIONS, REPLACES, Strike
+from tickproof.conformance.history.job_run import (
+    KILL_BROKER,
+    KILL_LEADER,
+    OF_BROKERS,
+    OF_CONNECTIONS,
+    REPLACES,
+    Do,
+    Strike,
+)
 from tickproof.conformance.jobs.declaration import Job
 from tickproof.conformance.jobs.trial import IN_DATABASE
 from tickproof.conformance.kafka.exchanges import COMMIT, GROUP, JOIN, OFFSETS, PLAIN, STAGED
@@ -26,6 +34,8 @@ MOMENTS: Final = (
     "fetched", *PLAIN, *STAGED, *COMMIT, *JOIN, *OFFSETS, *GROUP, *IN_DATABASE,
 )  # fmt: skip
 _LASTING: Final = ("refuse", "slow")
+#: Target -> what is done to it by a kill.
+_KILLS: Final[Mapping[str, Do]] = {"broker": KILL_BROKER, "leader": KILL_LEADER}
 
 
 def _of_moments(name: str) -> str:
@@ -43,29 +53,34 @@ class Fault(Table):
     """[[fault]]. at: without it, the fault comes when its share of the input has been sent.
 
     nth: which such moment, counted from 1. delay_s: how long after it a death comes. seconds: how
-    long connections are refused, or answers late.
+    long connections are refused, or answers late. alone_s: how long no other broker gets what a
+    leader takes before it dies.
     """
 
     do: Literal["kill", "restart", "upgrade", "downgrade", "pause", "cut", "refuse", "slow"]
-    target: Literal["worker", "engine", "broker"] | None = None
+    target: Literal["worker", "engine", "broker", "leader"] | None = None
     at: Moment | None = None
     nth: Annotated[int, Field(ge=1, le=1_000)] = 1
     delay_s: _Seconds | None = None
     seconds: _Seconds | None = None
+    alone_s: _Seconds | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if (self.target is None) != (self.do in OF_CONNECTIONS):
             known = "no target" if self.target else "worker or engine"
             raise wrong(f"{known} for {self.do}", self.target, "target")
-        if self.target == "broker" and self.do != "kill":
+        of_broker = self.target in _KILLS
+        if of_broker and self.do != "kill":
             raise wrong(f"worker or engine for {self.do}", self.target, "target")
         if self.do in REPLACES and self.target != "engine":
             raise wrong(f"engine for {self.do}", self.target, "target")
         if (self.seconds is None) == (self.do in _LASTING):
             expected = "a number" if self.seconds is None else f"none for {self.do}"
             raise wrong(expected, self.seconds, "seconds")
-        if self.delay_s and (self.do not in ("kill", "restart") or self.target == "broker"):
+        if self.alone_s and self.target != "leader":
+            raise wrong("none but for a kill of leader", self.alone_s, "alone_s")
+        if self.delay_s and (self.do not in ("kill", "restart") or of_broker):
             raise wrong(
                 "none but for a kill or restart of worker or engine", self.delay_s, "delay_s"
             )
@@ -75,8 +90,8 @@ class Fault(Table):
 
     def strike(self) -> Strike:
         """Return what is to be done in a run."""
-        do = KILL_BROKER if self.target == "broker" else self.do
-        lasts_s = self.delay_s or self.seconds or 0.0
+        do = _KILLS.get(self.target or "", self.do)
+        lasts_s = self.delay_s or self.seconds or self.alone_s or 0.0
         return Strike(do, self.at or "", self.nth, self.target == "engine", lasts_s)
 
 
@@ -110,7 +125,9 @@ def unclaimed(job: Job, strikes: Iterable[Strike]) -> str:
     for one in strikes:
         if one.do in REPLACES and job.upgrade is None:
             return "job.toml has no [upgrade]"
-        dies = one.do in ("kill", "pause", KILL_BROKER) or (one.do in REPLACES and one.at)
+        if one.do in OF_BROKERS and "broker" not in claimed:
+            return f"not claimed by survives = {list(survives)}: broker"
+        dies = one.do in ("kill", "pause") or (one.do in REPLACES and one.at)
         if dies and one.target not in claimed:
             return f"not claimed by survives = {list(survives)}: {one.target}"
     return ""
@@ -123,12 +140,13 @@ def to_toml(strikes: Sequence[Strike], failure: Failure | None = None) -> str:
 
 
 def _row(strike: Strike) -> Fault:
-    lasting = strike.do in _LASTING
+    lasting, alone = strike.do in _LASTING, strike.do == KILL_LEADER
     return Fault(
-        do="kill" if strike.do == KILL_BROKER else strike.do,
+        do="kill" if strike.do == KILL_BROKER or strike.do == KILL_LEADER else strike.do,
         target=None if strike.target == "connections" else strike.target,
         at=strike.at or None,
         nth=strike.nth,
-        delay_s=None if lasting else strike.seconds or None,
+        delay_s=None if lasting or alone else strike.seconds or None,
         seconds=strike.seconds if lasting else None,
+        alone_s=strike.seconds or None if alone else None,
     )

@@ -42,6 +42,7 @@ from tickproof.conformance.jobs.sinks import Row
 from tickproof.conformance.jobs.trial import Plan, Run
 from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.kafka import software
+from tickproof.conformance.kafka.exchanges import PLAIN, STAGED
 from tickproof.conformance.report import document, json_report, junit, machine, terminal
 from tickproof.conformance.report.json_report import Interrupted, Report, Selection
 from tickproof.conformance.report.live import SessionProgress
@@ -67,6 +68,8 @@ DEATHS: Final = ("restart", "commit", "all-at-once")
 _PATIENCE_S: Final = 2.5
 #: How long connections are refused, for less and for more than a session, and answers late.
 REFUSED_S: Final = (4.0, 9.0)
+#: How long a leader acknowledges alone: a fraction of what it takes to be taken for dead.
+ALONE_S: Final = 1.0
 SLOW_S: Final = 6.0
 #: A message that is no JSON, nor text.
 _NO_JSON: Final = b'\xff{"no": JSON'
@@ -418,6 +421,9 @@ class Session:
         if "broker" in job.claims.survives:
             seen = [one for one in moments if one not in trial.IN_DATABASE] or ["fetched"]
             yield again("broker", strikes=[Strike("kill-broker", seen[at], 2) for at in (0, -1)])
+            acked = (one.acked for one in (PLAIN, STAGED) if calm.moments[one.acked] >= FEWEST)
+            lone = Strike("kill-leader", next(acked, ""), seconds=ALONE_S)
+            yield again("leader", strikes=[Strike("kill-leader", seen[0], 2), lone])
         if not {"worker", "engine"} & set(job.claims.survives):
             return
         kills = [

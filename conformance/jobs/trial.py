@@ -28,7 +28,15 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
-from tickproof.conformance.history.job_run import REPLACES, Fired, Strike, changes
+from tickproof.conformance.history.job_run import (
+    KILL_BROKER,
+    KILL_LEADER,
+    OF_BROKERS,
+    REPLACES,
+    Fired,
+    Strike,
+    changes,
+)
 from tickproof.conformance.jobs import checkpoint, ledger, postgres_proxy
 from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
 from tickproof.conformance.jobs.file_sink import FilesSink
@@ -49,14 +57,16 @@ from tickproof.conformance.jobs.sinks import (
 from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker, BrokerAddress
+from tickproof.conformance.kafka.broker_settings import REPLICAS
 from tickproof.conformance.kafka.cluster import Cluster, client_library
 from tickproof.conformance.kafka.input_writer import InputWriter
 from tickproof.conformance.kafka.names import collides
+from tickproof.conformance.kafka.own_brokers import OwnBrokers
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
 from tickproof.conformance.kafka.wire import Api
 from tickproof.conformance.log_server.connection_use import ConnectionUse
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import counted, shown
 from tickproof.conformance.usage.pulse import Pulse
 from tickproof.conformance.usage.socket_holders import holders
 
@@ -244,6 +254,7 @@ class Trial:
         self._database: tuple[Postgres, PostgresProxy] | None = None
         self._ledger: Ledger | None = None
         self._broker: Broker | None = None
+        self._brokers: OwnBrokers | None = None
         #: Numbers of connections to what is not Kafka.
         self._numbers = itertools.count(-1, -1)
 
@@ -263,15 +274,13 @@ class Trial:
             stack.callback(cluster.delete, topics)
             streams = {self._topic(n): at for at, n in enumerate(self._inputs)}
             roles = Roles(streams, {self._out_topic(n) for n in out})
-            self._proxy = Proxy(address.engine_port, roles, lambda *_, **__: None, self._observe)
+            self._proxy = Proxy(address.engine_ports, roles, lambda *_, **__: None, self._observe)
             stack.enter_context(self._proxy)
             self._proxy.greeted = self._greeted
-            if not self._job.table.keep_timeouts:
-                paused = any(strike.do == "pause" for strike in self._plan.strikes)
-                self._proxy.longest_ms = {
-                    Api.JOIN_GROUP: SESSION_MS,
-                    Api.INIT_PRODUCER_ID: OUTLIVING_MS if paused else TRANSACTION_MS,
-                }
+            self._proxy.longest_ms = self._longest_ms()
+            if self._broker is not None:
+                self._brokers = OwnBrokers(self._broker, self._proxy, self._broker_away)
+                stack.callback(self._brokers.close)
             self._workspace = Workspace()
             stack.callback(self._workspace.remove)
             self._state = self._workspace.state_dir(self._id)
@@ -303,13 +312,24 @@ class Trial:
         self.run.seconds = time.monotonic() - began
         return self.run
 
+    def _longest_ms(self) -> dict[Api, int]:
+        """Return the longest timeouts that the broker is told."""
+        if self._job.table.keep_timeouts:
+            return {}
+        paused = any(strike.do == "pause" for strike in self._plan.strikes)
+        return {
+            Api.JOIN_GROUP: SESSION_MS,
+            Api.INIT_PRODUCER_ID: OUTLIVING_MS if paused else TRANSACTION_MS,
+        }
+
     def _address(self, stack: contextlib.ExitStack) -> BrokerAddress:
         """Return the broker: one of its own where another run could use its names, or miss it."""
         fixed = [table.topic for table in self._job.inputs.values()]
         fixed += [table.topic for table in self._job.outputs.values()]
-        killed = any(strike.do == "kill-broker" for strike in self._plan.strikes)
+        killed = any(strike.do in OF_BROKERS for strike in self._plan.strikes)
         if self._job.table.group or any(fixed) or killed or self._plan.alone:
-            self._broker = stack.enter_context(Broker())
+            several = any(strike.do == KILL_LEADER for strike in self._plan.strikes)
+            self._broker = stack.enter_context(Broker(nodes=REPLICAS if several else 1))
             return self._broker.address
         return shared_broker.address()
 
@@ -778,7 +798,7 @@ class Trial:
         self._seen, self._open_since = 0, 0.0  # what it kills may leave a journal
         with self._lock:
             self._pending.popleft()
-        if strike.do in ("pause", "refuse", "slow", "kill-broker"):  # it meets those at work
+        if strike.do in ("pause", "refuse", "slow", *OF_BROKERS):  # it meets those at work
             _signal(self._listed, signal.SIGCONT)
         self._strike(strike, 0, None)
         _signal(self._listed, signal.SIGCONT)  # those that it left alive stood still for it
@@ -838,11 +858,8 @@ class Trial:
         if strike.do in ("refuse", "slow"):
             self._obstruct(strike)
             return
-        if strike.do == "kill-broker":
-            fetched = self._fetched(None)
-            under_way = self._under_way(strike, held is not None, connection)
-            self._kill_broker()
-            self._note(strike, "the broker", fetched, under_way)
+        if strike.do in OF_BROKERS:
+            self._kill_broker(strike, connection, held)
             return
         self._over.wait(strike.seconds)
         workers = self._workers()
@@ -949,11 +966,29 @@ class Trial:
 
         return told
 
-    def _kill_broker(self) -> None:
-        """Kill the broker, and start it again on its data."""
-        assert self._broker is not None
-        self._proxy.restart_broker(self._broker)
-        self._cluster.forget()
+    def _kill_broker(self, strike: Strike, connection: int, held: Future[bool] | None) -> None:
+        """Kill the broker, which is started again on its data, or the leader among several."""
+        assert self._brokers is not None
+        fetched = self._fetched(None)
+        under_way = self._under_way(strike, held is not None, connection)
+        if strike.do == KILL_BROKER:
+            self._brokers.restart()
+            self._note(strike, "the broker", fetched, under_way)
+            return
+        if strike.seconds and held is not None:
+            held.set_result(False)  # output has to reach the one that is alone
+        try:
+            alone = self._brokers.kill_leader(connection, strike.seconds, self._feed_for)
+        except LookupError:  # on a busy machine the others may lag behind
+            alone, under_way = 0, ""
+        if alone:
+            under_way = f"{counted(alone, 'record')} that it had acknowledged alone"
+        self._note(strike, "a broker of three", fetched, under_way)
+
+    def _broker_away(self, away: bool) -> None:
+        """Have the kit's client learn of new leaders."""
+        if not away:
+            self._cluster.forget()
 
     def _note(self, strike: Strike, what: str, fetched: int, under_way: str) -> None:
         fired = Fired(strike.do, strike.at, time.monotonic() - self._t0, what, fetched, under_way)

@@ -1,65 +1,43 @@
-"""An Apache Kafka broker of the kit's own: one node, in a temporary folder, on loopback."""
+"""Apache Kafka of the kit's own: one broker or three, in a temporary folder, on loopback."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import socket
 import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka import jars
-from tickproof.conformance.kafka.cluster import Cluster, client_library, listens
+from tickproof.conformance.kafka.broker_settings import (
+    CONTROLLER,
+    HOST,
+    Ports,
+    broker_alone,
+    combined,
+    controller_alone,
+)
+from tickproof.conformance.kafka.cluster import NOBODY, Cluster, Led, client_library, listens
 from tickproof.conformance.kafka.jvm import Jvm
+from tickproof.conformance.kafka.replication import Replication
 from tickproof.conformance.text import shown
 
-HOST: Final = "127.0.0.1"
 #: Protocols of transactions: 2 is KIP-890, as on every new cluster, 0 the one before it.
 TRANSACTION_VERSIONS: Final = (0, 2)
 START_S: Final = 90.0
+#: For others to lead, of which a broker that is silent has 3 s.
+FAILOVER_S: Final = 20.0
 HEAP_MB: Final = 512
 _CONNECT_S: Final = 1.0
 _LOOK_S: Final = 0.02
 _FORMATTED: Final = Path(__file__).with_name("formatted")
-
-SHORTEST_SESSION_MS: Final = 1000
-SHORTEST_HEARTBEAT_MS: Final = 300
-#: What differs from Kafka's own defaults, beside names, ports and folders.
-SETTINGS: Final = {
-    # One node.
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-    "auto.leader.rebalance.enable": "false",
-    # The kit reads the time line of commits from these two, and all of it.
-    "offsets.topic.num.partitions": "1",
-    "transaction.state.log.num.partitions": "1",
-    "log.cleaner.enable": "false",
-    "log.retention.ms": "-1",
-    # Engines say how long a dead member or transaction may hold up others; a test should not
-    # wait longer than that, nor be told that it may not say so.
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
-    "group.consumer.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
-    "group.consumer.min.heartbeat.interval.ms": str(SHORTEST_HEARTBEAT_MS),
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-    "transaction.max.timeout.ms": "3600000",
-    # A topic that nobody made is a mistake of the engine, not a topic.
-    "auto.create.topics.enable": "false",
-    # Runs come and go.
-    "log.segment.delete.delay.ms": "1000",
-    # Two cores are shared with the engine and the kit.
-    "num.network.threads": "2",
-    "num.io.threads": "4",
-    "background.threads": "2",
-}
 
 _LOGGING: Final = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -70,30 +48,50 @@ _LOGGING: Final = (
 
 @dataclass(frozen=True)
 class BrokerAddress:
-    """Addresses of a broker: ``kit`` is host:port, for the kit alone.
+    """Addresses of a broker, or of those of a cluster.
 
-    What the broker tells clients of ``engine_port`` about itself is that port of HOST: a proxy
-    stands before it, and puts its own there. transaction_version: of `TRANSACTION_VERSIONS`,
-    None where nobody knows. outlives: it was there before, and runs clean up behind themselves.
+    ``kit`` is host:port, with commas between several, for the kit alone. What a broker tells
+    clients of its port in ``engine_ports`` about itself is that port of HOST: a proxy stands
+    before it, and puts its own address there. transaction_version: of `TRANSACTION_VERSIONS`, None
+    where nobody knows. outlives: it was there before, and runs clean up behind themselves.
     """
 
     kit: str
-    engine_port: int
+    engine_ports: Sequence[int]
     transaction_version: int | None = 2
     outlives: bool = False
 
 
-class Broker:
-    """A running broker; use it as a context manager. It serves many runs at once.
+@dataclass
+class _Node:
+    """One process of the cluster."""
 
-    Ports are chosen by the system where they are 0. Nothing of it outlives the process that made
-    it, whose death by SIGKILL included. Raises KafkaUnavailable: no Java, jars or client library,
-    a port that is taken, no answer within ``limit_s``.
+    number: int
+    program: Callable[[], Jvm]
+    jvm: Jvm | None = field(default=None)
+
+    def start(self) -> None:
+        self.jvm = self.program()
+
+    @property
+    def running(self) -> Jvm:
+        assert self.jvm is not None
+        return self.jvm
+
+
+class Broker:
+    """A running broker, or a cluster of ``nodes``; use it as a context manager.
+
+    It serves many runs at once. Brokers have the numbers from 1 on. Ports are chosen by the system
+    where they are 0. Nothing of it outlives the process that made it, whose death by SIGKILL
+    included. Raises KafkaUnavailable: no Java, jars or client library, a port that is taken, no
+    answer within ``limit_s``.
     """
 
     def __init__(
         self,
         *,
+        nodes: int = 1,
         transaction_version: int = 2,
         kit_port: int = 0,
         engine_port: int = 0,
@@ -103,34 +101,28 @@ class Broker:
         if transaction_version not in TRANSACTION_VERSIONS:
             raise ValueError(f"transaction_version: expected one of {TRANSACTION_VERSIONS}")
         client_library()  # which may be missing: that is said before a download
-        found = jars.find_java()
-        folder = jars.bring(jars.load(jars.BROKER))
+        self._java = jars.find_java(), jars.bring(jars.load(jars.BROKER)), f"-Xmx{heap_mb}m"
         began = time.monotonic()
         # Bound for as long as it lives: nobody else gets the ports before it, or after its death.
-        self._reserved = _reserve(kit_port, engine_port, 0)
-        kit, engine, controller = (held.getsockname()[1] for held in self._reserved)
-        self.address = BrokerAddress(f"{HOST}:{kit}", engine, transaction_version)
+        self._reserved = _reserve(kit_port, engine_port, *[0] * (3 * nodes - 1))
+        *ports, controller = (held.getsockname()[1] for held in self._reserved)
+        kit, engine, peers = (ports[which::3] for which in range(3))
+        self._replication = Replication(peers) if nodes > 1 else None
+        named = self._replication.ports if self._replication else peers
+        self.address = BrokerAddress(
+            ",".join(f"{HOST}:{port}" for port in kit), engine, transaction_version
+        )
         self._workspace = Workspace()
         self._id = _new_id()
+        self._nodes: list[_Node] = []
         try:
-            self._lay_out(kit, engine, controller)
-            self._program = functools.partial(
-                Jvm,
-                found,
-                folder,
-                ["kafka.Kafka", str(self._file("server.properties"))],
-                self._workspace,
-                self._file("broker.log"),
-                (f"-Xmx{heap_mb}m", *_LOGGING),
-            )
-            self._jvm = self._program()
-        except BaseException:
-            self._release()
-            raise
-        try:
+            brokers = [Ports(*of_one) for of_one in zip(kit, engine, peers, named, strict=True)]
+            self._nodes += self._lay_out(brokers, controller)
+            for node in self._nodes:
+                node.start()
             self._await_answer(began + limit_s, limit_s)
         except BaseException:
-            self._jvm.kill()
+            self._kill_all()
             self._release()
             raise
         #: How long it took from the jars to the first answer.
@@ -144,74 +136,133 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """The process of the broker."""
-        return self._jvm.pid
+        """The process of the broker, or of the first of a cluster."""
+        return self._nodes[0].running.pid
 
     @property
     def returncode(self) -> int | None:
-        """The broker's exit status, as subprocess says it; None while it runs."""
-        return self._jvm.returncode
+        """Exit status of one that has ended, as subprocess says it; None while all run."""
+        ended = (node.running.returncode for node in self._nodes)
+        return next((status for status in ended if status is not None), None)
 
-    def kill(self) -> None:
-        """End the broker with SIGKILL; its data stay for `start_again`."""
-        self._jvm.kill()
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the brokers."""
+        return [node.number for node in self._nodes if node.number != CONTROLLER]
 
-    def start_again(self, limit_s: float = START_S) -> None:
-        """Start the broker that was killed, on its data and ports; raises KafkaUnavailable."""
-        self._jvm = self._program()
+    def kill(self, number: int = 1) -> None:
+        """End a broker with SIGKILL; its data stay for `start_again`."""
+        self._node(number).running.kill()
+
+    def start_again(self, *numbers: int, limit_s: float = START_S) -> None:
+        """Start brokers that were killed, on their data and ports; raises KafkaUnavailable.
+
+        Returns when each of the cluster answers, and is known again.
+        """
+        for number in numbers:
+            self._node(number).start()
         self._await_answer(time.monotonic() + limit_s, limit_s)
 
+    @contextlib.contextmanager
+    def alone(self, number: int) -> Iterator[None]:
+        """Keep from all other brokers, for a time, what one of a cluster takes."""
+        assert self._replication is not None
+        self._replication.hold(number, True)
+        try:
+            yield
+        finally:
+            self._replication.hold(number, False)
+
+    def in_sync(self, limit_s: float = FAILOVER_S) -> bool:
+        """Wait until every copy of every partition is whole; False if that takes too long."""
+        return self._led(lambda led: all(one.whole for one in led), limit_s)
+
+    def led_by_others(self, number: int, limit_s: float = FAILOVER_S) -> bool:
+        """Wait until others lead all that a dead broker led; False if that takes too long."""
+        return self._led(lambda led: not {number, NOBODY} & {one.leader for one in led}, limit_s)
+
+    def _led(self, wanted: Callable[[list[Led]], bool], limit_s: float) -> bool:
+        cluster, deadline = Cluster(self.address.kit), time.monotonic() + limit_s
+        while not wanted(cluster.led(limit_s)):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
     def log_tail(self) -> tuple[str, ...]:
-        """Return the last lines of the broker's log, oldest first, escaped."""
-        return tuple(shown(line, 500) for line in self._jvm.tail())
+        """Return the last lines of the log of each, oldest first, escaped."""
+        lines = (line for node in self._nodes for line in node.running.tail())
+        return tuple(shown(line, 500) for line in lines)
 
     def close(self) -> None:
         """End the broker and remove all that it kept; may be called again."""
         try:
-            self._jvm.close()
+            if len(self._nodes) > 1:
+                self._kill_all()  # in order it would wait for a majority, which ends too
+            for node in self._nodes:
+                node.running.close()
         finally:
             self._release()
 
+    def _kill_all(self) -> None:
+        for node in self._nodes:
+            if node.jvm is not None:
+                node.jvm.kill()
+
     def _release(self) -> None:
+        if self._replication is not None:
+            self._replication.close()
         self._workspace.remove()
         for held in self._reserved:
             held.close()
 
-    def _file(self, name: str) -> Path:
-        return self._workspace.states / name
+    def _node(self, number: int) -> _Node:
+        return next(node for node in self._nodes if node.number == number)
 
-    def _lay_out(self, kit: int, engine: int, controller: int) -> None:
-        """Write the settings, and the folder of data as formatting would leave it."""
-        data = self._file("data")
+    def _lay_out(self, brokers: Sequence[Ports], controller: int) -> Iterator[_Node]:
+        """Write settings and folders; one broker is its own controller, several have another."""
+        if len(brokers) == 1:
+            yield self._made(1, combined(brokers[0], controller), leads=True)
+            return
+        yield self._made(CONTROLLER, controller_alone(controller), leads=True)
+        for number, ports in enumerate(brokers, 1):
+            yield self._made(number, broker_alone(number, ports, controller), leads=False)
+
+    def _made(self, number: int, settings: Mapping[str, str], *, leads: bool) -> _Node:
+        """Write the settings of a node, and its folder of data as formatting would leave it."""
+        data = self._workspace.states / f"data-{number}"
         data.mkdir()
-        listeners = f"KIT://{HOST}:{kit},ENGINE://{HOST}:{engine}"
-        settings = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@{HOST}:{controller}",
-            "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "KIT",
-            "listeners": f"{listeners},CONTROLLER://{HOST}:{controller}",
-            "advertised.listeners": listeners,
-            "listener.security.protocol.map": "KIT:PLAINTEXT,ENGINE:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "log.dirs": str(data),
-            **SETTINGS,
-        }
-        _write_properties(self._file("server.properties"), settings)
-        identity = {"version": "1", "cluster.id": self._id, "node.id": "1"}
+        written = self._workspace.states / f"server-{number}.properties"
+        _write_properties(written, {**settings, "log.dirs": str(data)})
+        identity = {"version": "1", "cluster.id": self._id, "node.id": str(number)}
         _write_properties(data / "meta.properties", identity | {"directory.id": _new_id()})
-        features = f"transactions-{self.address.transaction_version}.checkpoint"
-        (data / "bootstrap.checkpoint").write_bytes((_FORMATTED / features).read_bytes())
+        if leads:
+            features = f"transactions-{self.address.transaction_version}.checkpoint"
+            (data / "bootstrap.checkpoint").write_bytes((_FORMATTED / features).read_bytes())
+        found, folder, heap = self._java
+        program = functools.partial(
+            Jvm,
+            found,
+            folder,
+            ["kafka.Kafka", str(written)],
+            self._workspace,
+            self._workspace.states / f"node-{number}.log",
+            (heap, *_LOGGING),
+        )
+        return _Node(number, program)
 
     def _await_answer(self, deadline: float, limit_s: float) -> None:
-        """Wait for an answer about the cluster that names this one."""
-        while not listens(self.address.kit):
+        """Wait for an answer about the cluster that names this one, and each of its brokers."""
+        while not all(map(listens, self.address.kit.split(","))):
             self._expect_life(deadline, limit_s)
             time.sleep(_LOOK_S)
-        cluster = Cluster(self.address.kit)
+        cluster, numbers = Cluster(self.address.kit), set(self.numbers)
         while True:
             try:
-                if cluster.id(_CONNECT_S) == self._id:
+                if (
+                    cluster.id(_CONNECT_S) == self._id
+                    and cluster.brokers(_CONNECT_S).keys() == numbers
+                ):
                     return
             except KafkaUnavailable:
                 pass  # it is not so far yet

@@ -7,6 +7,7 @@ import functools
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from tickproof.conformance.errors import KafkaUnavailable
@@ -29,6 +30,9 @@ PASSING: Final = (
     "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_RESOLVE", "_RETRY",
     "_WAIT_COORD", "_WAIT_CACHE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
 )  # fmt: skip
+
+#: The number of the broker that leads a partition without a leader.
+NOBODY: Final = -1
 
 _Answer = TypeVar("_Answer")
 
@@ -66,13 +70,21 @@ def patiently(request: Callable[[float], _Answer], limit_s: float = LIMIT_S) -> 
 
 
 def listens(address: str) -> bool:
-    """Tell whether something takes connections at host:port."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), _CONNECT_S).close()
-    except OSError:
-        return False
-    return True
+    """Tell whether something takes connections at host:port, or at one of several with commas."""
+    for one in address.split(","):
+        host, _, port = one.rpartition(":")
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, int(port)), _CONNECT_S).close()
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Led:
+    """A partition. leader: the number of a broker, or `NOBODY`; whole: every copy is in sync."""
+
+    leader: int
+    whole: bool
 
 
 class Cluster:
@@ -127,6 +139,16 @@ class Cluster:
             what = f"cannot read settings of broker {broker}"
             raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
         return {name: found[name].value for name in names if name in found and found[name].value}
+
+    def led(self, limit_s: float = LIMIT_S) -> list[Led]:
+        """Return who leads, and who has, each partition of which there are several copies."""
+        topics = self._metadata(limit_s).topics.values()
+        return [
+            Led(one.leader, len(one.isrs) == len(one.replicas))
+            for topic in topics
+            for one in topic.partitions.values()
+            if len(one.replicas) > 1
+        ]
 
     def partitions(self, limit_s: float = LIMIT_S) -> dict[str, int]:
         """Return the number of partitions that have a leader, by topic."""

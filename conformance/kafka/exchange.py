@@ -20,11 +20,8 @@ from tickproof.conformance import apps
 from tickproof.conformance.errors import KafkaUnavailable, KitStopped
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka import payloads
-from tickproof.conformance.kafka.broker import (
-    SHORTEST_HEARTBEAT_MS,
-    SHORTEST_SESSION_MS,
-    BrokerAddress,
-)
+from tickproof.conformance.kafka.broker import BrokerAddress
+from tickproof.conformance.kafka.broker_settings import SHORTEST_HEARTBEAT_MS, SHORTEST_SESSION_MS
 from tickproof.conformance.kafka.cluster import LIMIT_S, Cluster, client_library, listens
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
 from tickproof.conformance.kafka.input_writer import InputWriter
@@ -111,7 +108,7 @@ class Exchange:
         self._end = OutputEnd(self._width)
         #: What has passed the proxy; the runner sets it once there is one.
         self.traffic = Traffic()
-        #: Whether the broker is away because of a fault.
+        #: Whether no broker takes requests because of a fault.
         self.broker_away = False
         self._over = threading.Event()
         self._wake = threading.Event()
@@ -208,10 +205,11 @@ class Exchange:
         """Take note that nothing of the engine is left: what comes next is of another life."""
         self._fetches, self._looks_before = False, self.traffic.requests[Api.LIST_OFFSETS]
 
-    def broker_is_back(self) -> None:
-        """Take note that the broker was restarted."""
-        self._cluster.forget()
-        self.broker_away = False
+    def brokers_away(self, away: bool) -> None:
+        """Take note that no broker takes requests because of a fault, or that one does again."""
+        self.broker_away = away
+        if not away:
+            self._cluster.forget()
 
     def _back(self) -> bool:
         """Say whether this life of the engine has looked at its input.

@@ -40,7 +40,7 @@ def reached(address: str, specs: Iterable[EngineSpec]) -> BrokerAddress:
         )
     known = cluster.settings(number, (*_SESSION, _TRANSACTION), _LIMIT_S)
     _check_limits(where, known, specs)
-    return BrokerAddress(address, port, transaction_version=None, outlives=True)
+    return BrokerAddress(address, [port], transaction_version=None, outlives=True)
 
 
 def _check_limits(where: str, known: dict[str, str], specs: Iterable[EngineSpec]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tickproof.conformance.kafka.wire import Api, Header, answer_fields, topics_end
@@ -18,14 +19,32 @@ NAMES_BROKERS: Final = frozenset((Api.METADATA, Api.FIND_COORDINATOR, Api.DESCRI
 _NAMES_LEADERS: Final = {Api.PRODUCE: 10, Api.FETCH: 16}
 
 
-def with_address(frame: memoryview, port: int, instead: Address) -> bytes:
-    """Return an answer that names another address than this machine's port.
+def doors(ports: Sequence[int], came_by: Address) -> dict[int, Address]:
+    """Return by which address of the proxy a client reaches each broker, by the broker's port.
+
+    came_by: by which it reached one. Of several brokers each has a host of its own, beside the
+    one that leads to any of them: 127.0.0.2 is the first broker's.
+    """
+    host, port = came_by
+    if len(ports) == 1:
+        return {ports[0]: came_by}
+    return {one: (f"{host[:-1]}{digit}", port) for digit, one in enumerate(ports, 2)}
+
+
+def broker_behind(host: str, brokers: int) -> int:
+    """Return the number of the broker, of so many, that a host of `doors` leads to; 0 for any."""
+    return int(host[-1]) - 1 if brokers > 1 else 1
+
+
+def with_addresses(frame: memoryview, instead: Mapping[int, Address]) -> bytes:
+    """Return an answer that names other addresses in place of this machine's ports.
 
     It has as many bytes, and nothing moves.
     """
-    answer, here = bytes(frame), _packed(*instead)
-    for name in LOCAL_NAMES:
-        answer = answer.replace(_packed(name, port), here)
+    answer = bytes(frame)
+    for port, here in instead.items():
+        for name in LOCAL_NAMES:
+            answer = answer.replace(_packed(name, port), _packed(*here))
     return answer
 
 
@@ -33,10 +52,10 @@ def _packed(host: str, port: int) -> bytes:
     return host.encode() + struct.pack(">i", port)
 
 
-def with_leaders_address(
-    frame: memoryview, head: Header, port: int, instead: Address
+def with_leaders_addresses(
+    frame: memoryview, head: Header, instead: Mapping[int, Address]
 ) -> memoryview:
-    """Return an answer to a Produce or Fetch that names leaders by another address, if any.
+    """Return an answer to a Produce or Fetch that names leaders by other addresses, if any.
 
     A broker says who leads a partition where a client asked too early, say; whoever follows
     that is past the proxy.
@@ -47,7 +66,7 @@ def with_leaders_address(
     end = topics_end(frame, head) if head.key == Api.FETCH else 0
     if len(frame) - end <= _SHORTEST:
         return frame
-    return memoryview(bytes(frame[:end]) + with_address(frame[end:], port, instead))
+    return memoryview(bytes(frame[:end]) + with_addresses(frame[end:], instead))
 
 
 def topic_ids(frame: memoryview, head: Header) -> dict[bytes, str]:

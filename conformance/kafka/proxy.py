@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Final, TypeVar
@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.frame_stream import Budget
+from tickproof.conformance.kafka.metadata import broker_behind, doors
 from tickproof.conformance.kafka.proxy_connection import Connection
 from tickproof.conformance.kafka.traffic import Roles, Topics, Traffic
 from tickproof.conformance.kafka.wire import Api
@@ -44,10 +45,12 @@ _Result = TypeVar("_Result")
 
 
 class Proxy:
-    """Listens on 127.0.0.1 and leads to the broker's listener for engines at ``upstream_port``.
+    """Listens on 127.0.0.1 and leads to the broker's listener for engines.
 
-    In all answers that name that listener, its address is replaced by the one that the client
-    came by: that of the log's host, where the engine runs on hosts. ``observer`` is called as by
+    ``upstream_ports`` has that of each broker of a cluster, in the order of their numbers; each is
+    reached by an address of its own, and any by the first, see `metadata.doors`. In all answers
+    that name a listener, its address is replaced by one of those: of the log's host, where the
+    engine runs on hosts. ``observer`` is called as by
     `log_server.server.LogServer`, which says of what: records of input topics are fetched; a
     Produce to an output topic is staged where it is part of a transaction, else appended; an
     EndTxn that commits something is a commit.
@@ -62,7 +65,7 @@ class Proxy:
 
     def __init__(
         self,
-        upstream_port: int,
+        upstream_ports: Sequence[int],
         roles: Roles,
         on_event: Callable[..., None],
         observer: Observer | None = None,
@@ -70,7 +73,7 @@ class Proxy:
         fetched: Callable[[int, int, int, int], None] | None = None,
         sink: tuple[Sink, Input] | None = None,
     ) -> None:
-        self.upstream_port, self.event = upstream_port, on_event
+        self.upstream_ports, self.event = upstream_ports, on_event
         self.observer: Observer = observer or (lambda _kind, _connection: None)
         self.fetched = fetched or (lambda _stream, _partition, _first, _end: None)
         self.sink = sink
@@ -85,12 +88,16 @@ class Proxy:
         self.connections = 0
         #: What clients meet while a fault lasts that is not of their links.
         self.obstacle = Obstacle()
+        #: Brokers that were killed, and are not back.
+        self._dead: set[int] = set()
         #: What ended the thread though it should not have, or the death of the broker.
         self.failure: BaseException | None = None
         self._on_withheld: Callable[[], None] | None = None
         self.links = Links(self, on_event, self, _NEVER_LATE, never_errs="")
-        own = listener(port)
-        self.port: int = own.getsockname()[1]
+        own = [listener(port)]
+        self.port: int = own[0].getsockname()[1]
+        others = doors(self.upstream_ports, own[0].getsockname()).values()
+        own += [listener(self.port, host) for host, _ in others if len(others) > 1]
         self._open: dict[int, tuple[Connection, asyncio.Task[None]]] = {}
         self._idle = threading.Condition()
         #: Set, and replaced, when faults have changed.
@@ -124,9 +131,9 @@ class Proxy:
         """
 
         def listen() -> None:
-            for task in self._accepting[1:]:
+            for task in self._accepting[self._own :]:
                 task.cancel()
-            del self._accepting[1:]
+            del self._accepting[self._own :]
             self._accepting.append(self._loop.create_task(self._accept(sock)))
             self.port = sock.getsockname()[1]
 
@@ -147,24 +154,43 @@ class Proxy:
         with self._idle:
             return self._idle.wait_for(lambda: not self._open, timeout_s)
 
-    def reset_all(self) -> int:
-        """Reset every connection of the engine; return how many there were."""
+    def reset_all(self, broker: int | None = None) -> int:
+        """Reset every connection of the engine, or those to one broker; return how many."""
 
         def reset() -> int:
-            found = [connection for connection, _ in self._open.values()]
+            found = [
+                connection
+                for connection, _ in self._open.values()
+                if broker in (None, connection.broker)
+            ]
             for connection in found:
                 connection.reset()
             return len(found)
 
         return self.call(reset)
 
-    def restart_broker(self, broker: Broker) -> None:
-        """Kill the broker, and start it again on its data; clients are turned away meanwhile."""
-        self.obstacle.set(away=True)
-        broker.kill()
-        self.reset_all()  # also a connection that is held: nobody will answer
-        broker.start_again()
-        self.obstacle.set()
+    def broker_of(self, connection: int) -> int:
+        """Return the number of the broker that a connection leads to.
+
+        For one that is over, and for 0, it is the broker that took most output.
+        """
+
+        def find() -> int:
+            if connection in self._open:
+                return self._open[connection][0].broker
+            return max(self.traffic.by_broker, key=self.traffic.by_broker.__getitem__, default=1)
+
+        return self.call(find)
+
+    def kill_broker(self, broker: Broker, number: int) -> None:
+        """Kill a broker; clients that come for it are turned away until `broker_is_back`."""
+        self.call(lambda: self._dead.add(number))
+        broker.kill(number)
+        self.reset_all(number)  # also a connection that is held: nobody will answer
+
+    def broker_is_back(self, number: int) -> None:
+        """Let clients come to a broker that was killed."""
+        self.call(lambda: self._dead.discard(number))
 
     def close(self) -> None:
         """Stop listening, end every connection, wait for the thread."""
@@ -245,33 +271,43 @@ class Proxy:
         except TimeoutError:
             return
 
-    async def connect(self, sock: socket.socket) -> bool:
-        """Connect to the broker; False if it takes none, which ends the run but for a fault."""
-        if self.obstacle.turns_away():
+    def broker_for(self, host: str) -> int:
+        """Return the number of the broker that a client meant who came by a host of the proxy.
+
+        One that lives, where any will do.
+        """
+        brokers = len(self.upstream_ports)
+        living = (one for one in range(1, brokers + 1) if one not in self._dead)
+        return broker_behind(host, brokers) or next(living, 1)
+
+    async def connect(self, sock: socket.socket, broker: int) -> bool:
+        """Connect to a broker; False if it takes none, which ends the run but for a fault."""
+        if broker in self._dead or self.obstacle.turns_away():
             return False
         sock.setblocking(False)
+        port = self.upstream_ports[broker - 1]
         try:
-            await self._loop.sock_connect(sock, ("127.0.0.1", self.upstream_port))
+            await self._loop.sock_connect(sock, ("127.0.0.1", port))
         except OSError as error:
-            if self.obstacle.away:
+            if broker in self._dead or self.obstacle.away:
                 return False
-            text = f"the broker at 127.0.0.1:{self.upstream_port} takes no connection"
+            text = f"the broker at 127.0.0.1:{port} takes no connection"
             self.failure = self.failure or ConnectionError(error.errno, f"{text}: {error.strerror}")
             return False
         return True
 
-    async def look_for_broker(self) -> None:
-        """See whether the broker still listens: it ended a connection.
+    async def look_for_broker(self, broker: int) -> None:
+        """See whether a broker still listens: it ended a connection.
 
         A client may take long to come back, or never do.
         """
         if not self.obstacle.away:
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-                await self.connect(sock)
+                await self.connect(sock, broker)
 
     # -- the thread ----------------------------------------------------------------------------
 
-    def _run(self, own: socket.socket) -> None:
+    def _run(self, own: Sequence[socket.socket]) -> None:
         try:
             asyncio.run(self._serve(own))
         except BaseException as error:
@@ -280,10 +316,11 @@ class Proxy:
             self._cpu_s = time.thread_time()
             self._started.set()
 
-    async def _serve(self, own: socket.socket) -> None:
+    async def _serve(self, own: Sequence[socket.socket]) -> None:
         self._loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._loop.set_exception_handler(lambda _, context: self._fail(context.get("exception")))
-        self._accepting = [asyncio.create_task(self._accept(own))]
+        self._accepting = [asyncio.create_task(self._accept(one)) for one in own]
+        self._own = len(own)
         self._started.set()
         try:
             await self._stop.wait()

@@ -12,7 +12,7 @@ import math
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Protocol
 
@@ -51,7 +51,8 @@ class _Lost(TickproofError):
 class Hub(Protocol):
     """The proxy as its connections see it; `proxy.Proxy` is one."""
 
-    upstream_port: int
+    #: Of the brokers, in the order of their numbers.
+    upstream_ports: Sequence[int]
     observer: Observer
     event: Callable[..., None]
     greeted: Callable[[ConnectionUse], None]
@@ -81,11 +82,14 @@ class Hub(Protocol):
     async def changed(self, until: float) -> None:
         """Wait until a time (time.monotonic), or until faults have changed."""
 
-    async def connect(self, sock: socket.socket) -> bool:
-        """Connect to the broker; False if it takes no connection."""
+    def broker_for(self, host: str) -> int:
+        """Return the number of the broker that a client meant who came by a host of the proxy."""
 
-    async def look_for_broker(self) -> None:
-        """See whether the broker still listens: it ended a connection."""
+    async def connect(self, sock: socket.socket, broker: int) -> bool:
+        """Connect to the broker of a number; False if it takes no connection."""
+
+    async def look_for_broker(self, broker: int) -> None:
+        """See whether a broker still listens: it ended a connection."""
 
 
 class Connection:
@@ -95,8 +99,10 @@ class Connection:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._hub, self.sock, self.use = hub, sock, use
-        #: By which the client came.
-        self._address: metadata.Address = sock.getsockname()[:2]
+        came_by = sock.getsockname()[:2]
+        self._doors = metadata.doors(hub.upstream_ports, came_by)
+        #: The number of the broker that it leads to.
+        self.broker = hub.broker_for(came_by[0])
         self.link = hub.links.opened(use.number, sock)
         self._upstream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -115,7 +121,7 @@ class Connection:
     async def run(self) -> None:
         """Pass frames on until either end, or a fault, ends the connection."""
         try:
-            if await self._hub.connect(self._upstream):
+            if await self._hub.connect(self._upstream, self.broker):
                 await self._converse()
         except Broken:
             pass  # the fault that broke it has its own event
@@ -273,9 +279,9 @@ class Connection:
                         await self._answer(frame)
                     await asyncio.sleep(0)
         except (OSError, Truncated):
-            await self._hub.look_for_broker()
+            await self._hub.look_for_broker(self.broker)
             raise
-        await self._hub.look_for_broker()
+        await self._hub.look_for_broker(self.broker)
 
     async def _answer(self, frame: memoryview) -> None:
         body = frame[4:]
@@ -311,13 +317,12 @@ class Connection:
         if exchange.head.key == Api.METADATA and exchange.head.read:
             with self._counted():
                 hub.topics.learn(metadata.topic_ids(frame[4:], exchange.head))
-        return memoryview(metadata.with_address(frame, hub.upstream_port, self._address))
+        return memoryview(metadata.with_addresses(frame, self._doors))
 
     def _named_leaders(self, frame: memoryview, exchange: Exchange) -> memoryview:
         body = led = frame[4:]
-        there, here = self._hub.upstream_port, self._address
         with self._counted():
-            led = metadata.with_leaders_address(body, exchange.head, there, here)
+            led = metadata.with_leaders_addresses(body, exchange.head, self._doors)
         return frame if led is body else sized(bytes(led))
 
     @contextlib.contextmanager
@@ -334,7 +339,9 @@ class Connection:
         with self._counted():
             taken = self._talk.taken(exchange, frame[4:])
         moments = exchange.moments if taken else None
-        self.use.sent += exchange.records if taken else 0
+        if taken:
+            self.use.sent += exchange.records
+            self._hub.traffic.by_broker[self.broker] += exchange.records
         if moments:
             await self._moment(moments.taken)
         if moments in _OUTPUT:

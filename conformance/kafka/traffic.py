@@ -58,7 +58,8 @@ class Traffic:
     it ended. unread: (api key, version) of requests that are passed on unread. malformed:
     frames of a known version that are not of its shape. errors: (api key, error) of answers.
     names: what the engine calls its own, the first `MOST_NAMES` of them. timeouts_ms: what
-    clients asked for, in ms, by the request that says it.
+    clients asked for, in ms, by the request that says it. by_broker: records of output by the
+    number of the broker that acknowledged them.
     """
 
     fetched: int = 0
@@ -72,6 +73,7 @@ class Traffic:
     errors: Counter[tuple[int, int]] = field(default_factory=Counter)
     names: set[Name] = field(default_factory=set)
     timeouts_ms: dict[Api, set[int]] = field(default_factory=dict)
+    by_broker: Counter[int] = field(default_factory=Counter)
 
     def note(self, names: Iterable[Name]) -> None:
         """Take names that have passed."""

@@ -10,18 +10,18 @@ from typing import Final
 BACKLOG: Final = 128
 
 
-def listener(port: int) -> socket.socket:
-    """Return a socket that listens on 127.0.0.1; port 0 lets the system choose.
+def listener(port: int, host: str = "127.0.0.1") -> socket.socket:
+    """Return a socket that listens on an address of the loopback; port 0 lets the system choose.
 
     Raises OSError with the port in its text where the port is taken.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        sock.bind(("127.0.0.1", port))
+        sock.bind((host, port))
     except OSError as error:
         sock.close()
-        raise OSError(error.errno, f"port {port} on 127.0.0.1: {error.strerror}") from error
+        raise OSError(error.errno, f"port {port} on {host}: {error.strerror}") from error
     sock.listen(BACKLOG)
     return sock
 

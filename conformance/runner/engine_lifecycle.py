@@ -302,7 +302,7 @@ class EngineUnderTest:
         elif fault.of_members and not fault.step.burst:
             self.look()
         holders = self._holders(connection) if fault.of_members else ()
-        return fault.aim(self.injector, Crew(self._process, self._members, holders))
+        return fault.aim(self.injector, Crew(self._process, self._members, holders, connection))
 
     def host_of_worker(self, connection: int) -> str:
         """Return the host of the worker at whose moment a fault comes, of one that works, of any.

@@ -16,10 +16,12 @@ from tickproof.conformance import apps
 from tickproof.conformance.apps.app import App
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.controller import FaultController
-from tickproof.conformance.faults.kinds import kills_broker
+from tickproof.conformance.faults.kinds import kills_broker, kills_leader
 from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker
+from tickproof.conformance.kafka.broker_settings import REPLICAS
 from tickproof.conformance.kafka.exchange import Exchange
+from tickproof.conformance.kafka.own_brokers import OwnBrokers
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
 from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
@@ -47,14 +49,16 @@ def open_over_kafka(
     event: Callable[..., None],
     tell: Callable[..., Any],
     port: int,
-) -> tuple[Proxy, Exchange, Callable[[], None] | None]:
-    """Open both, in the ``stack`` that closes them, and say how the broker is restarted, if it is.
+) -> tuple[Proxy, Exchange, OwnBrokers | None]:
+    """Open both, in the ``stack`` that closes them, and the run's own brokers, if one dies.
 
     Raises KafkaUnavailable, and OSError.
     """
     address, broker = shared_broker.address(), None
     if kills_broker(scenario.faults) and not address.outlives:
-        broker = stack.enter_context(Broker(transaction_version=address.transaction_version or 2))
+        nodes = REPLICAS if kills_leader(scenario.faults) else 1
+        version = address.transaction_version or 2
+        broker = stack.enter_context(Broker(nodes=nodes, transaction_version=version))
         address = broker.address
     app = apps.of(scenario)
     inputs = [_payloads(app, one) for one in built.partitions]
@@ -80,7 +84,7 @@ def open_over_kafka(
         return faults.observe(moment, connection)
 
     roles = Roles(exchange.inputs, {exchange.output})
-    proxy = Proxy(address.engine_port, roles, event, observe, port, exchange.fetched, (sink, log))
+    proxy = Proxy(address.engine_ports, roles, event, observe, port, exchange.fetched, (sink, log))
     stack.enter_context(proxy)
     exchange.traffic = proxy.traffic
     tell(
@@ -91,13 +95,11 @@ def open_over_kafka(
         }
     )
 
-    def restart() -> None:
-        assert broker is not None
-        exchange.broker_away = True
-        proxy.restart_broker(broker)
-        exchange.broker_is_back()
-
-    return proxy, exchange, restart if broker is not None else None
+    if broker is None:
+        return proxy, exchange, None
+    own = OwnBrokers(broker, proxy, exchange.brokers_away)
+    stack.callback(own.close)
+    return proxy, exchange, own
 
 
 def _payloads(app: App, source: PartitionSource) -> np.ndarray:

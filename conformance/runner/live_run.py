@@ -158,7 +158,7 @@ class LiveRun:
             self.server.listen_on,
             opened.exchange.completion if opened.exchange else None,
         )
-        self.engine.injector.restart_broker = opened.restart_broker
+        self.engine.injector.brokers = opened.brokers
         self._follow()
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
         self.began_at, self.longest_s = time.monotonic(), longest_s + SPARE_S

@@ -21,6 +21,7 @@ from tickproof.generators.partitions import BuiltInput
 
 if TYPE_CHECKING:
     from tickproof.conformance.kafka.exchange import Exchange
+    from tickproof.conformance.kafka.own_brokers import OwnBrokers
     from tickproof.conformance.kafka.proxy import Proxy
 
 
@@ -29,7 +30,7 @@ class Servers:
     """Servers of one run, in the ``stack`` that closes them.
 
     data: how the engine reaches it, for deploy; renewed: what of it is another after a restart.
-    exchange: where it is reached over Kafka. restart_broker: of one for this run alone.
+    exchange: where it is reached over Kafka. brokers: those of this run alone, if it has some.
     """
 
     server: LogServer | Proxy
@@ -37,7 +38,7 @@ class Servers:
     data: dict[str, Any]
     renewed: Callable[[], dict[str, Any]] = dict
     exchange: Exchange | None = None
-    restart_broker: Callable[[], None] | None = None
+    brokers: OwnBrokers | None = None
 
     def reach(self, again: bool) -> dict[str, Any]:
         """Return the data member of a deploy, ``again`` after a restart."""
@@ -75,7 +76,7 @@ def open_servers(
     if spec.kafka is not None:
         from tickproof.conformance.runner.kafka_servers import open_over_kafka
 
-        proxy, exchange, restart_broker = open_over_kafka(
+        proxy, exchange, brokers = open_over_kafka(
             spec,
             scenario,
             built,
@@ -90,9 +91,7 @@ def open_servers(
             tell,
             port,
         )
-        servers = Servers(
-            proxy, publisher, exchange.data, exchange=exchange, restart_broker=restart_broker
-        )
+        servers = Servers(proxy, publisher, exchange.data, exchange=exchange, brokers=brokers)
     else:
         log_server = LogServer(log, recorder, sink, event, port, faults.observe, publisher)
         stack.enter_context(log_server)

@@ -74,6 +74,7 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("kill", "workers"): "EO-ALL-WORKERS",
     ("kill", "coordinator"): "EO-COORDINATOR-DEATH",
     ("kill", "broker"): "KA-BROKER",
+    ("kill", "leader"): "KA-LEADER",
     ("cut", "source"): "EO-SOURCE-CUT",
     ("cut", "sink"): "EO-SINK-CUT",
     ("late", None): "DL-LATE-BYTES",

@@ -68,7 +68,7 @@ class Stage:
         self._feeder = producer(self.kit)
         self.sink = Sink(self.slow, self._note)
         self.proxy = Proxy(
-            self.broker.address.engine_port,
+            self.broker.address.engine_ports,
             Roles({self.input: 0}, {self.output}),
             self._note,
             self._observe,

@@ -71,8 +71,8 @@ def main() -> None:
             topics = {way: f"{way}-{uuid4().hex[:8]}" for way in ("direct", "proxy")}
             Cluster(broker.address.kit).create(dict.fromkeys(topics.values(), PARTITIONS))
             roles = Roles({topics["proxy"]: 0}, {topics["proxy"]})
-            port = broker.address.engine_port
-            with Proxy(port, roles, lambda *_, **__: None) as proxy:
+            port = broker.address.engine_ports[0]
+            with Proxy([port], roles, lambda *_, **__: None) as proxy:
                 for role in shares:
                     for way, topic in topics.items():
                         address = f"127.0.0.1:{proxy.port if way == 'proxy' else port}"

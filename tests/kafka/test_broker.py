@@ -8,8 +8,10 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import uuid
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,8 +22,10 @@ from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.cluster import PASSING, Cluster, patiently
 from tickproof.conformance.kafka.jvm import Jvm
+from tickproof.conformance.kafka.own_brokers import OwnBrokers
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
+from tickproof.conformance.log_server.connection_use import ConnectionUse
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 ROOT = Path(__file__).parents[2]
@@ -31,6 +35,10 @@ with Broker() as broker:
     print(broker.pid, flush=True)
     input()
 """
+
+
+def nothing(*_: object, **__: object) -> None:
+    """Hear of what passes a proxy."""
 
 
 def features(port: int) -> bytes:
@@ -107,21 +115,21 @@ def test_what_the_cluster_refuses_is_told(cluster):
 
 def test_a_broker_that_was_killed_comes_back_with_its_data():
     expect_broker()
-    seen: list[object] = []
-    with (
-        Broker() as broker,
-        Proxy(broker.address.engine_port, Roles({}, ()), lambda *of, **_: seen.append(of)) as proxy,
-    ):
+    away: list[bool] = []
+    with Broker() as broker, Proxy(broker.address.engine_ports, Roles({}, ()), nothing) as proxy:
         cluster, topic, pid = Cluster(broker.address.kit), name(), broker.pid
         cluster.create({topic: 1})
         send_in_transaction(proxy.port, topic, commit=True)
-        proxy.obstacle.set(away=True)
-        broker.kill()
-        with socket.create_connection(("127.0.0.1", proxy.port), 10) as turned_away:
-            assert turned_away.recv(1) == b""
-        broker.start_again()
-        proxy.obstacle.set()
-        cluster.forget()
+
+        def hear(gone: bool) -> None:
+            away.append(gone)
+            cluster.forget()
+
+        brokers = OwnBrokers(broker, proxy, hear)
+        with pytest.raises(LookupError, match="no other broker could lead"):
+            brokers.kill_leader(0, 0.0)
+        brokers.restart()
+        assert away == [True, False]
         assert broker.pid != pid
         assert committed(broker.address.kit, topic) == [b"kept"]
         # The record and its commit, which a coordinator writes again that died before it knew.
@@ -129,6 +137,72 @@ def test_a_broker_that_was_killed_comes_back_with_its_data():
         send_in_transaction(proxy.port, topic, commit=True)
         assert committed(broker.address.kit, topic) == [b"kept", b"kept"]
         assert proxy.failure is None
+
+
+def test_a_broker_that_is_dead_takes_no_client():
+    expect_broker()
+    with Broker() as broker, Proxy(broker.address.engine_ports, Roles({}, ()), nothing) as proxy:
+        proxy.kill_broker(broker, 1)
+        with socket.create_connection(("127.0.0.1", proxy.port), 10) as turned_away:
+            assert turned_away.recv(1) == b""
+        assert proxy.failure is None
+
+
+class Acknowledged:
+    """Sends to a topic of one partition through a proxy, and knows what was acknowledged."""
+
+    def __init__(self, port: int, topic: str, acks: str) -> None:
+        self.answered: list[bytes] = []
+        self._topic = topic
+        self._producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": f"127.0.0.1:{port}",
+                "acks": acks,
+                "linger.ms": 0,
+                "retries": 1_000,
+                "log_level": 0,
+                "reconnect.backoff.max.ms": 200,
+            }
+        )
+
+    def send(self, value: bytes, limit_s: float) -> None:
+        self._producer.produce(self._topic, value, on_delivery=self._hear)
+        self._producer.flush(limit_s)
+
+    def _hear(self, error: object, message: Any) -> None:
+        if error is None:
+            self.answered.append(message.value())
+
+
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_what_a_leader_alone_has_dies_with_it(acks: str) -> None:
+    expect_broker()
+    topic = name()
+    with Broker(nodes=3) as broker:
+        cluster = Cluster(broker.address.kit)
+        cluster.create({topic: 1})
+        use: list[ConnectionUse] = []
+        roles = Roles({}, {topic})
+        with Proxy(broker.address.engine_ports, roles, nothing) as proxy:
+            proxy.greeted = use.append
+            brokers = OwnBrokers(broker, proxy, lambda _away: cluster.forget())
+            engine = Acknowledged(proxy.port, topic, acks)
+            engine.send(b"kept", 30)
+            (leads,) = (one.number for one in use if one.sent)
+            sends = threading.Timer(1.0, engine.send, (b"alone", 60))
+            sends.start()
+            alone = brokers.kill_leader(leads, 2.5)
+            sends.join()
+            engine.send(b"after", 60)
+            brokers.close()
+            assert proxy.failure is None
+        assert engine.answered == [b"kept", b"alone", b"after"]
+        assert broker.in_sync()
+        found = committed(broker.address.kit, topic)
+    if acks == "1":
+        assert (alone, found) == (1, [b"kept", b"after"])
+    else:  # it was sent again, to another leader
+        assert (alone, found) == (0, [b"kept", b"alone", b"after"])
 
 
 def failing(*codes: str):
@@ -172,25 +246,25 @@ def test_a_cluster_that_is_not_there_is_told():
 def test_committed_records_are_seen_and_aborted_ones_are_not(broker, cluster):
     topic = name()
     cluster.create({topic: 1})
-    send_in_transaction(broker.address.engine_port, topic, commit=False)
-    send_in_transaction(broker.address.engine_port, topic, commit=True)
+    send_in_transaction(broker.address.engine_ports[0], topic, commit=False)
+    send_in_transaction(broker.address.engine_ports[0], topic, commit=True)
     assert committed(broker.address.kit, topic) == [b"kept"]
     assert broker.returncode is None
 
 
 def test_a_new_broker_has_the_protocol_of_new_clusters(broker):
     # Finalized features: the name, then the highest and the lowest level.
-    assert b"transaction.version\0\2\0\2" in features(broker.address.engine_port)
+    assert b"transaction.version\0\2\0\2" in features(broker.address.engine_ports[0])
 
 
 @LONG
 def test_the_older_protocol_works_and_a_death_is_seen(kafka, tmp_path, monkeypatch, wait_until):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Broker(transaction_version=0) as older:
-        assert b"transaction.version\0\2\0\2" not in features(older.address.engine_port)
-        assert b"group.version\0\1\0\1" in features(older.address.engine_port)
+        assert b"transaction.version\0\2\0\2" not in features(older.address.engine_ports[0])
+        assert b"group.version\0\1\0\1" in features(older.address.engine_ports[0])
         Cluster(older.address.kit).create({"topic": 1})
-        send_in_transaction(older.address.engine_port, "topic", commit=True)
+        send_in_transaction(older.address.engine_ports[0], "topic", commit=True)
         assert committed(older.address.kit, "topic") == [b"kept"]
         os.kill(older.pid, signal.SIGKILL)
         assert wait_until(lambda: older.returncode is not None)
@@ -198,7 +272,7 @@ def test_the_older_protocol_works_and_a_death_is_seen(kafka, tmp_path, monkeypat
         assert any("controller activation" in line for line in older.log_tail())
         # Nobody else gets its ports while its clients still know them.
         with socket.socket() as other, pytest.raises(OSError, match="already in use"):
-            other.bind(("127.0.0.1", older.address.engine_port))
+            other.bind(("127.0.0.1", older.address.engine_ports[0]))
     assert list(tmp_path.iterdir()) == []
 
 

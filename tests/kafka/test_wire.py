@@ -122,12 +122,26 @@ def test_address_of_a_real_answer_is_replaced_in_place(one: Vector, host: str) -
     _, _, answer = one.frames
     at = bytes(answer).index(b"127.0.0.1")
     port = int.from_bytes(answer[at + 9 : at + 13], "big")
-    changed = metadata.with_address(answer, port, (host, 4711))
+    changed = metadata.with_addresses(answer, {port: (host, 4711)})
     assert changed[at : at + 13] == host.encode() + struct.pack(">i", 4711)
     assert len(changed) == len(answer)
-    assert metadata.with_address(answer, port + 1, (host, 4711)) == bytes(answer)
+    assert metadata.with_addresses(answer, {port + 1: (host, 4711)}) == bytes(answer)
     elsewhere = memoryview(bytes(answer).replace(b"127.0.0.1", b"localhost"))
-    assert metadata.with_address(elsewhere, port, (host, 4711)) == changed
+    assert metadata.with_addresses(elsewhere, {port: (host, 4711)}) == changed
+
+
+@pytest.mark.parametrize("host", ["127.0.0.", "192.0.2."])
+def test_each_broker_of_a_cluster_has_an_address_of_its_own(host: str) -> None:
+    doors = metadata.doors([1001, 1002, 1003], (f"{host}1", 4711))
+    assert doors == {1001: (f"{host}2", 4711), 1002: (f"{host}3", 4711), 1003: (f"{host}4", 4711)}
+    assert metadata.doors([1001, 1002, 1003], doors[1003]) == doors
+    assert [metadata.broker_behind(one, 3) for one, _ in doors.values()] == [1, 2, 3]
+    assert metadata.broker_behind(f"{host}1", 3) == 0
+    assert metadata.doors([1001], (f"{host}1", 4711)) == {1001: (f"{host}1", 4711)}
+    assert metadata.broker_behind(f"{host}1", 1) == 1
+    named = memoryview(b"".join(b"127.0.0.1" + struct.pack(">i", port) for port in doors))
+    found = metadata.with_addresses(named, doors)
+    assert found == b"".join(one.encode() + struct.pack(">i", port) for one, port in doors.values())
 
 
 def test_ids_of_topics_in_real_metadata() -> None:
@@ -152,17 +166,17 @@ def test_port_in_an_answer_that_names_a_leader() -> None:
     )
     head = Header(Api.PRODUCE, 10, 2)
     assert wire.produce_errors(answer, head) == {("out-6f8a1b8955dd", 1): 6}
-    changed = metadata.with_leaders_address(answer, head, 0x969B, ("127.0.0.1", 4711))
+    changed = metadata.with_leaders_addresses(answer, head, {0x969B: ("127.0.0.1", 4711)})
     assert bytes(changed).count(struct.pack(">i", 4711)) == 1
-    assert metadata.with_leaders_address(changed, head, 4711, ("127.0.0.1", 0x969B)) == answer
+    assert metadata.with_leaders_addresses(changed, head, {4711: ("127.0.0.1", 0x969B)}) == answer
 
 
 def test_records_that_look_like_a_leader_stay_as_they_are() -> None:
     named = b"\x0a127.0.0.1" + struct.pack(">i", 4711)
     data = messages.batch(0, 1, body=named)
     frame = messages.fetch_answer(16, {UUID: {0: data}}, leaders=named)
-    there = "127.0.0.1", 4712
-    changed = bytes(metadata.with_leaders_address(frame, Header(Api.FETCH, 16, 7), 4711, there))
+    there = {4711: ("127.0.0.1", 4712)}
+    changed = bytes(metadata.with_leaders_addresses(frame, Header(Api.FETCH, 16, 7), there))
     assert changed == bytes(frame)[:-4] + struct.pack(">i", 4712)
 
 

@@ -54,7 +54,7 @@ class Trial:
         self._writer = InputWriter(cluster, {"message.max.bytes": LARGEST})
         (folder / "state").mkdir()
         self._environment = os.environ | {
-            "TICKPROOF_BOOTSTRAP": f"{HOST}:{broker.engine_port}",
+            "TICKPROOF_BOOTSTRAP": f"{HOST}:{broker.engine_ports[0]}",
             "TICKPROOF_IN": self._topics[0],
             "TICKPROOF_OUT": self._topics[1],
             "TICKPROOF_APP": app,

@@ -53,6 +53,8 @@ _WITHIN: Final = 0.25
 _LIVES: Final = 2
 #: What a worker had asked for as it was stopped has been answered after this long.
 _ON_ITS_WAY_NS: Final = 1_000_000_000
+#: How long a leader acknowledges alone: a fraction of what it takes to be taken for dead.
+_ALONE_S: Final = 1.0
 #: Slow enough that there is input left when a worker comes back.
 _SLOWLY: Final = 5_000
 
@@ -328,6 +330,50 @@ KA.requirement(
         state=("at-least-once", "exactly-once"), survives=("broker",), transport=("kafka",)
     ),
     judges={kafka_broker_dies: _connected_again},
+)
+
+
+@scenario(*STATE_FIRST)
+def kafka_leader_dies(context: Context, rng: random.Random) -> Scenario:
+    return _kills(
+        context,
+        _kill(rng, "leader", "committing", 0.2, 0.4),
+        _kill(rng, "leader", rng.choice(("staged", "fetched")), 0.6, 0.8),
+    )
+
+
+@scenario(*STATE_FIRST)
+def kafka_leader_alone(context: Context, rng: random.Random) -> Scenario:
+    return _kills(
+        context, _kill(rng, "leader", "accepted", 0.2, 0.4, alone_s=_ALONE_S), rate=_SLOWLY
+    )
+
+
+def _others_lead(history: History) -> None:
+    """Everything is right, though a broker died that a connection led to at that moment."""
+    require_exact(history)
+    for fault in require_fired(history):
+        if not fault.connection:
+            raise Unknown(
+                Reason.NOTHING_IN_FLIGHT,
+                "the death of a broker that the engine had a connection to",
+                f"none came to the moment of {fault.text}",
+            )
+
+
+KA.requirement(
+    "KA-LEADER",
+    "another broker leads, and nothing that was acknowledged is lost",
+    """Of three brokers that keep each record three times, one dies: the leader of a partition, or a
+    coordinator, with a request under way; once as its followers stand still, so that it alone has
+    what it acknowledged to a client that does not wait for them. Others lead from then on.
+    If it fails, output was acknowledged before the followers had it (acks=1), a request without an
+    answer was taken for done, or the engine knows one broker only.""",
+    clauses="eut-one-cut kafka-broker kafka-leader app-count-again",
+    needs=Needs(
+        state=("at-least-once", "exactly-once"), survives=("broker",), transport=("kafka",)
+    ),
+    judges={kafka_leader_dies: _others_lead, kafka_leader_alone: _others_lead},
 )
 
 

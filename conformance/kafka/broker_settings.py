@@ -1,0 +1,122 @@
+"""Settings of the brokers of the kit: server.properties of each node, as pure functions."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+HOST: Final = "127.0.0.1"
+SHORTEST_SESSION_MS: Final = 1000
+SHORTEST_HEARTBEAT_MS: Final = 300
+#: Brokers of a cluster in which one may die: a majority keeps what was acknowledged.
+REPLICAS: Final = 3
+#: The node that says who leads, where it is not the only broker.
+CONTROLLER: Final = 100
+#: What differs from Kafka's own defaults, beside names, ports and folders.
+SETTINGS: Final = {
+    "auto.leader.rebalance.enable": "false",
+    # The kit reads the time line of commits from these two, and all of it.
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "log.cleaner.enable": "false",
+    "log.retention.ms": "-1",
+    # Engines say how long a dead member or transaction may hold up others; a test should not
+    # wait longer than that, nor be told that it may not say so.
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
+    "group.consumer.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": str(SHORTEST_HEARTBEAT_MS),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "transaction.max.timeout.ms": "3600000",
+    # A topic that nobody made is a mistake of the engine, not a topic.
+    "auto.create.topics.enable": "false",
+    # Runs come and go.
+    "log.segment.delete.delay.ms": "1000",
+    # Two cores are shared with the engine and the kit.
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+}
+#: Beside that, for a cluster: after how long without a word a broker is taken for dead.
+CLUSTER_SETTINGS: Final = {
+    "default.replication.factor": str(REPLICAS),
+    "min.insync.replicas": "2",
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "3000",
+}
+
+
+class Ports(NamedTuple):
+    """Ports of a broker: for the kit, for engines, for its peers, and what it tells those."""
+
+    kit: int
+    engine: int
+    peer: int
+    told_peers: int
+
+
+def combined(ports: Ports, controller: int) -> dict[str, str]:
+    """Return the settings of the only broker, its own controller at the port ``controller``."""
+    clients = _clients(ports)
+    return _common(1, controller) | {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": f"{clients},{_listener('CONTROLLER', controller)}",
+        "advertised.listeners": clients,
+        "inter.broker.listener.name": "KIT",
+        **_copies(1),
+    }
+
+
+def controller_alone(controller: int) -> dict[str, str]:
+    """Return the settings of the controller of a cluster, at the port ``controller``."""
+    return _common(CONTROLLER, controller) | {
+        "process.roles": "controller",
+        "node.id": str(CONTROLLER),
+        "listeners": _listener("CONTROLLER", controller),
+        **_copies(REPLICAS),
+        **CLUSTER_SETTINGS,
+    }
+
+
+def broker_alone(number: int, ports: Ports, controller: int) -> dict[str, str]:
+    """Return the settings of a broker of a cluster, whose controller is at a port."""
+    clients = _clients(ports)
+    return _common(CONTROLLER, controller) | {
+        "process.roles": "broker",
+        "node.id": str(number),
+        "listeners": f"{clients},{_listener('PEER', ports.peer)}",
+        "advertised.listeners": f"{clients},{_listener('PEER', ports.told_peers)}",
+        "inter.broker.listener.name": "PEER",
+        **_copies(REPLICAS),
+        **CLUSTER_SETTINGS,
+    }
+
+
+def _common(leads: int, controller: int) -> dict[str, str]:
+    """Return what all nodes know; leads: the number of the controller."""
+    names = ("KIT", "ENGINE", "PEER", "CONTROLLER")
+    return SETTINGS | {
+        "controller.quorum.voters": f"{leads}@{HOST}:{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+    }
+
+
+def _copies(number: int) -> dict[str, str]:
+    """Return how many copies Kafka keeps of its own topics, of which it may lose one."""
+    least = str(max(1, number - 1))
+    return {
+        "offsets.topic.replication.factor": str(number),
+        "transaction.state.log.replication.factor": str(number),
+        "transaction.state.log.min.isr": least,
+        "share.coordinator.state.topic.replication.factor": str(number),
+        "share.coordinator.state.topic.min.isr": least,
+    }
+
+
+def _clients(ports: Ports) -> str:
+    return f"{_listener('KIT', ports.kit)},{_listener('ENGINE', ports.engine)}"
+
+
+def _listener(name: str, port: int) -> str:
+    return f"{name}://{HOST}:{port}"

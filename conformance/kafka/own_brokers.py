@@ -1,0 +1,95 @@
+"""Brokers that serve one run alone, and die in it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from tickproof.conformance.errors import KafkaUnavailable, KitStopped
+from tickproof.conformance.kafka.broker import Broker
+from tickproof.conformance.kafka.broker_settings import REPLICAS
+from tickproof.conformance.kafka.proxy import Proxy
+
+#: What others had got of a broker when it was left alone has been answered after so long.
+SETTLED_S: Final = 0.1
+
+
+class OwnBrokers:
+    """Kills brokers, and starts them again. For one thread, but for `close`.
+
+    ``away`` is told that no broker takes requests, and when one does again that did not lead
+    before: clients of the kit have to learn of it.
+    """
+
+    def __init__(self, broker: Broker, proxy: Proxy, away: Callable[[bool], None]) -> None:
+        self._broker, self._proxy, self._away = broker, proxy, away
+        #: Set at the end of the run.
+        self._over = threading.Event()
+        self._returning: threading.Thread | None = None
+        self._failure: KafkaUnavailable | None = None
+
+    def restart(self) -> None:
+        """Kill every broker, and start them again on their data; raises KafkaUnavailable."""
+        self._await_return()
+        self._away(True)
+        for number in self._broker.numbers:
+            self._proxy.kill_broker(self._broker, number)
+        self._return(*self._broker.numbers)
+        self._away(False)
+
+    def kill_leader(
+        self, connection: int, alone_s: float, wait: Callable[[float], object] | None = None
+    ) -> int:
+        """Kill the broker that a connection leads to, and wait until others lead in its place.
+
+        For ``alone_s`` before it dies, no other gets what it takes; returns how many records of
+        output it acknowledged meanwhile, which nobody else has. It comes back by itself, and a
+        second death waits for that. wait: lets so many seconds pass, in which input goes on.
+        Raises KafkaUnavailable; LookupError where no others have all that it has.
+        """
+        wait = wait or self._over.wait
+        if len(self._broker.numbers) < REPLICAS:
+            raise LookupError("no other broker could lead")
+        number = self._proxy.broker_of(connection)
+        self._await_return()
+        if not self._broker.in_sync():
+            raise LookupError("the other brokers lagged behind")
+        taken = self._proxy.traffic.by_broker
+        with self._broker.alone(number):
+            wait(min(alone_s, SETTLED_S))
+            before = taken[number]
+            wait(max(0.0, alone_s - SETTLED_S))
+            alone = taken[number] - before
+            self._proxy.kill_broker(self._broker, number)
+        lead = self._broker.led_by_others(number)
+        self._away(False)
+        self._returning = threading.Thread(
+            target=self._come_back, args=(number,), name="kafka-return", daemon=True
+        )
+        self._returning.start()
+        if not lead:  # a machine too busy for them to keep up
+            raise LookupError("no other broker had all that it led")
+        return alone
+
+    def close(self) -> None:
+        """Wait for a broker that is coming back; raises KitStopped for one that does not."""
+        self._over.set()
+        self._await_return()
+
+    def _await_return(self) -> None:
+        if self._returning is not None:
+            self._returning.join()
+        if self._failure is not None:
+            raise KitStopped(str(self._failure)) from self._failure
+
+    def _come_back(self, number: int) -> None:
+        try:
+            self._return(number)
+        except KafkaUnavailable as error:
+            self._failure = error
+
+    def _return(self, *numbers: int) -> None:
+        self._broker.start_again(*numbers)
+        for number in numbers:
+            self._proxy.broker_is_back(number)
