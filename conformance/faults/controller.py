@@ -57,6 +57,9 @@ class Surroundings(Protocol):
     @property
     def draining(self) -> bool: ...
 
+    def ready(self, fault: Fault) -> bool:
+        """Tell whether a fault may come at this moment."""
+
     def aim(self, fault: Fault) -> Callable[[], dict[str, Any]]:
         """Find whom a fault is meant for, which may take time, and return the strike itself.
 
@@ -301,8 +304,7 @@ class FaultController:
             or not self._had_cut(step)
         ):
             return None
-        links = self._run.links
-        if links and not links.ready(fault_of(step)):
+        if not self._run.ready(fault_of(step)):
             return None
         with self._lock:
             if self._busy or self.current is not step:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tickproof.conformance.engines import process_table, process_tree
 from tickproof.conformance.engines.disk import Disk
@@ -25,6 +25,7 @@ from tickproof.conformance.faults.state_dir import Damage, Fill
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
 
+_BROKERS: Final = ("broker", "leader")
 #: Carries out one fault and returns its facts; raises LookupError where nobody is left to meet.
 Injection = Callable[[], dict[str, Any]]
 
@@ -64,8 +65,12 @@ class Crew:
 class Brokers(Protocol):
     """Kafka brokers that serve one run alone; `kafka.own_brokers.OwnBrokers` is one."""
 
+    @property
+    def ready(self) -> bool:
+        """True if no broker is still on its way back."""
+
     def restart(self) -> None:
-        """Kill the only broker, and start it again."""
+        """Kill every broker, and start them again."""
 
     def kill_leader(self, connection: int, alone_s: float) -> int:
         """Kill the broker that a connection leads to; raises LookupError without others.
@@ -283,6 +288,10 @@ class ProcessFaultInjector:
         lost = self.disk.lose(loss, self._random.getrandbits(64))
         self.touched_at = self.down_until = time.monotonic()
         return {"pids": pids, **lost}
+
+    def ready(self, target: Target) -> bool:
+        """Tell whether a fault may come now: no broker dies while another is on its way back."""
+        return self.brokers is None or target not in _BROKERS or self.brokers.ready
 
     def kill_broker(self) -> dict[str, Any]:
         """Kill the broker, and wait until it is back; raises LookupError: it is not the run's."""

@@ -138,7 +138,7 @@ JB: Final = {
         _requirement(
             "JB-LEADER",
             3,
-            "another broker leads, and nothing that was acknowledged is lost",
+            "nothing acknowledged is lost as another broker leads",
             "Of three brokers that keep each record three times, one dies, twice: with a commit "
             "under way, and as it alone has what it acknowledged to a client that does not wait "
             "for the others. If it fails, output was acknowledged by one broker only (acks=1), a "

@@ -761,6 +761,8 @@ class Trial:
                 return None
             if self._due or self._striking or self._unproven:  # nobody stands still meanwhile
                 return None
+            if self._brokers is not None and not self._brokers.ready:
+                return None
             self._seen += 1
             if self._seen < self._pending[0].nth:
                 return None
@@ -772,7 +774,7 @@ class Trial:
     def _look(self) -> None:
         """Strike if its time has come, or the moment of a transaction in a database."""
         strike = self._pending[0]
-        if self._unproven:
+        if self._unproven or (self._brokers is not None and not self._brokers.ready):
             return
         if strike.at == "":
             strikes = len(self._plan.strikes)

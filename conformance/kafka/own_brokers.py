@@ -38,14 +38,19 @@ class OwnBrokers:
         self._return(*self._broker.numbers)
         self._away(False)
 
+    @property
+    def ready(self) -> bool:
+        """True if every broker is there, and has all that it has to: one may die."""
+        return self._returning is None or not self._returning.is_alive()
+
     def kill_leader(
         self, connection: int, alone_s: float, wait: Callable[[float], object] | None = None
     ) -> int:
         """Kill the broker that a connection leads to, and wait until others lead in its place.
 
         For ``alone_s`` before it dies, no other gets what it takes; returns how many records of
-        output it acknowledged meanwhile, which nobody else has. It comes back by itself, and a
-        second death waits for that. wait: lets so many seconds pass, in which input goes on.
+        output it acknowledged meanwhile, which nobody else has. It comes back by itself; a second
+        death waits for that, see `ready`. wait: lets so many seconds pass, in which input goes on.
         Raises KafkaUnavailable; LookupError where no others have all that it has.
         """
         wait = wait or self._over.wait
@@ -53,8 +58,6 @@ class OwnBrokers:
             raise LookupError("no other broker could lead")
         number = self._proxy.broker_of(connection)
         self._await_return()
-        if not self._broker.in_sync():
-            raise LookupError("the other brokers lagged behind")
         taken = self._proxy.traffic.by_broker
         with self._broker.alone(number):
             wait(min(alone_s, SETTLED_S))
@@ -86,6 +89,7 @@ class OwnBrokers:
     def _come_back(self, number: int) -> None:
         try:
             self._return(number)
+            self._broker.in_sync()
         except KafkaUnavailable as error:
             self._failure = error
 

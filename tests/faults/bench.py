@@ -40,6 +40,9 @@ class Bench:
             holds_connections=holds_connections,
         )
 
+    def ready(self, _fault):
+        return True
+
     def aim(self, fault):
         return self.strikes(fault.step)
 

@@ -52,6 +52,13 @@ strikes = st.one_of(
     ),
     st.builds(Strike, st.just("pause"), moments, st.integers(1, 1_000), st.booleans()),
     st.builds(Strike, st.sampled_from(["cut", "kill-broker"]), moments, st.integers(1, 1_000)),
+    st.builds(
+        Strike,
+        st.just("kill-leader"),
+        moments,
+        st.integers(1, 1_000),
+        seconds=st.sampled_from((0.0, 0.5)),
+    ),
     st.builds(Strike, st.sampled_from(["refuse", "slow"]), st.just("") | moments, seconds=times),
 )
 
@@ -71,6 +78,11 @@ def test_a_schedule_reads_as_what_was_written(
         ('do = "kill"', "target: expected worker or engine for kill; got None"),
         ('do = "cut"\ntarget = "worker"', "target: expected no target for cut; got 'worker'"),
         ('do = "pause"\ntarget = "broker"', "target: expected worker or engine for pause"),
+        ('do = "pause"\ntarget = "leader"', "target: expected worker or engine for pause"),
+        (
+            'do = "kill"\ntarget = "broker"\nalone_s = 1',
+            "alone_s: expected none but for a kill of leader",
+        ),
         ('do = "kill"\ntarget = "sink"', "target: expected one of worker, engine, broker"),
         ('do = "upgrade"\ntarget = "worker"', "target: expected engine for upgrade; got 'worker'"),
         ('do = "upgrade"', "target: expected worker or engine for upgrade; got None"),
@@ -105,6 +117,8 @@ def test_an_empty_schedule_is_none(tmp_path: Path) -> None:
         (["worker"], Strike("kill"), ""),
         (["engine"], Strike("pause"), "worker"),
         (["worker", "engine"], Strike("kill-broker"), "broker"),
+        (["worker", "engine"], Strike("kill-leader"), "broker"),
+        (["broker"], Strike("kill-leader", seconds=1.0), ""),
         (["broker"], Strike("kill-broker"), ""),
         (["broker"], Strike("restart", whole=True), ""),
         (["broker"], Strike("cut"), ""),
@@ -185,7 +199,7 @@ def test_what_is_asked_of_a_job_that_has_schedules() -> None:
 
 
 def test_a_session_has_the_runs_of_claimed_schedules(tmp_path: Path) -> None:
-    job = copy("totals-kafka", tmp_path)
+    job = copy("totals-kafka", tmp_path).claiming(survives=["worker"])
     broker = '[[fault]]\ndo = "kill"\ntarget = "broker"\n'
     paths = [tmp_path / "a.toml", tmp_path / "b.toml"]
     for path, text in zip(paths, (MILD, broker), strict=True):

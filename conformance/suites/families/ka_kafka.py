@@ -363,7 +363,7 @@ def _others_lead(history: History) -> None:
 
 KA.requirement(
     "KA-LEADER",
-    "another broker leads, and nothing that was acknowledged is lost",
+    "nothing acknowledged is lost as another broker leads",
     """Of three brokers that keep each record three times, one dies: the leader of a partition, or a
     coordinator, with a request under way; once as its followers stand still, so that it alone has
     what it acknowledged to a client that does not wait for them. Others lead from then on.
