@@ -57,8 +57,8 @@ class Surroundings(Protocol):
     @property
     def draining(self) -> bool: ...
 
-    def ready(self, fault: Fault) -> bool:
-        """Tell whether a fault may come at this moment."""
+    def returning(self, fault: Fault) -> bool:
+        """Tell whether what a fault is done to is still on its way back; input waits for that."""
 
     def aim(self, fault: Fault) -> Callable[[], dict[str, Any]]:
         """Find whom a fault is meant for, which may take time, and return the strike itself.
@@ -214,7 +214,9 @@ class FaultController:
         if due < threshold:
             return due
         waits = (
-            moment in (moments.CHECKPOINTING, moments.CHECKPOINT, moments.IDLE) or self._run.scaling
+            moment in (moments.CHECKPOINTING, moments.CHECKPOINT, moments.IDLE)
+            or self._run.scaling
+            or self._run.returning(fault_of(step))
         )
         if waits or (moment is moments.DRAINING and not self._run.draining):
             return threshold
@@ -304,7 +306,8 @@ class FaultController:
             or not self._had_cut(step)
         ):
             return None
-        if not self._run.ready(fault_of(step)):
+        links = self._run.links
+        if (links and not links.ready(fault_of(step))) or self._run.returning(fault_of(step)):
             return None
         with self._lock:
             if self._busy or self.current is not step:

@@ -206,9 +206,9 @@ class LiveRun:
         self._isolation = replace(self._isolation, network=network)
         self._pool = None  # an engine outlives no network
 
-    def ready(self, fault: Fault) -> bool:
-        """Tell whether a fault may come now; see `FaultController`."""
-        return self.server.links.ready(fault) and self.engine.injector.ready(fault.step.target)
+    def returning(self, fault: Fault) -> bool:
+        """Tell whether what a fault is done to is still on its way back; see `FaultController`."""
+        return not self.engine.injector.ready(fault.step.target)
 
     def aim(self, fault: Fault) -> Callable[[], dict[str, Any]]:
         """Find the targets of a fault; see `FaultController`."""

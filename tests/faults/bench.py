@@ -40,8 +40,8 @@ class Bench:
             holds_connections=holds_connections,
         )
 
-    def ready(self, _fault):
-        return True
+    def returning(self, _fault):
+        return False
 
     def aim(self, fault):
         return self.strikes(fault.step)
