@@ -231,7 +231,8 @@ class FaultController:
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
         # What was cut, too: the next output, or commit, needs records that are not. But once the
         # moment has come, the strike must find some in flight, and not the end.
-        frozen = self._busy and not moment.of_file  # a file is written while input goes on
+        # A file is written while input goes on, and a leader alone has to take some.
+        frozen = self._busy and not moment.of_file and fault_of(step).holds
         past = self._log.fetched if moment.anew else 0 if frozen else self._log.released
         # END comes with the last record, and lets drain be answered.
         last = total - 1 if moment is moments.DRAINING else total

@@ -27,6 +27,8 @@ class Bench:
         )
         self.events, self.done = [], []
         self.connections, self.links, self.scaling, self.draining = 0, None, False, False
+        #: Whether what faults are done to is on its way back.
+        self.on_its_way = False
         self.strikes = deed or self.deed
         self.controller = FaultController(
             steps,
@@ -41,7 +43,7 @@ class Bench:
         )
 
     def returning(self, _fault):
-        return False
+        return self.on_its_way
 
     def aim(self, fault):
         return self.strikes(fault.step)

@@ -14,6 +14,7 @@ from tickproof.conformance.fault_steps import (
     CorruptStep,
     FaultStep,
     KillEngineStep,
+    KillLeaderStep,
     KillStep,
     PauseStep,
 )
@@ -87,6 +88,34 @@ def test_a_connection_is_held_from_the_moment_of_an_aimed_step_until_it_is_carri
     assert not bench.controller.busy
     assert bench.controller.observe(moment, 1) is None
     assert bench.done == [step]
+
+
+def test_a_step_waits_for_what_is_on_its_way_back():
+    step = KillLeaderStep("fetched", fraction=0.5)
+    bench = Bench([step])
+    bench.log.fetched, bench.on_its_way = TOTAL // 2 + 1, True
+    assert bench.observe("fetched", 1) is False
+    assert bench.controller.limit(TOTAL) == TOTAL // 2  # its moments come later
+    bench.on_its_way = False
+    assert bench.controller.limit(TOTAL) > TOTAL // 2
+    bench.observe("fetched", 2)
+    assert bench.done == [step]
+
+
+def test_output_reaches_a_leader_that_is_left_alone():
+    strike = threading.Event()
+
+    def deed(step):
+        bench.deed(step)
+        return lambda: {"pids": []} if strike.wait(DEADLINE_S) else {}
+
+    bench = Bench([KillLeaderStep("accepted", fraction=0.2, alone_s=1.0)], rate=1_000, deed=deed)
+    bench.log.fetched = bench.log.published = bench.log.released = TOTAL // 2
+    assert bench.controller.observe("append-acked", 1) is None
+    until(lambda: bench.done)
+    assert bench.controller.limit(TOTAL) > TOTAL // 2
+    strike.set()
+    until(lambda: bench.named("fault"))
 
 
 def test_no_connection_is_held_where_latency_is_measured():
