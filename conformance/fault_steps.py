@@ -38,6 +38,7 @@ Do = Literal[
     "silence",
     "fill",
     "corrupt",
+    "wipe",
     "power",
     "rescale",
     "scale",
@@ -285,6 +286,13 @@ class CorruptStep(FaultStep):
     do = "corrupt"
     target: Literal["state"] = "state"
     damage: Damaged = "half"
+
+
+class WipeStep(FaultStep):
+    """Loss of all files of a killed engine."""
+
+    do = "wipe"
+    target: Literal["state"] = "state"
 
 
 class PowerStep(FaultStep):

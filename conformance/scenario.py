@@ -27,7 +27,9 @@ Step = Literal[
     "audit",
 ]
 #: What `survives` may hold.
-Death = Literal["worker", "all-workers", "coordinator", "engine", "connection", "power", "broker"]
+Death = Literal[
+    "worker", "all-workers", "coordinator", "engine", "connection", "power", "broker", "disk"
+]
 
 
 class Claims(BaseModel):

@@ -267,13 +267,14 @@ def _survives_errors(data: dict[str, Any]) -> list[str]:
     errors = [
         f'{where} survives: expected "{less}" beside "{more}"'
         for where, table in _tables(data)
-        for more, less in (("all-workers", "worker"), ("power", "engine"))
+        for more, less in (("all-workers", "worker"), ("power", "engine"), ("disk", "engine"))
         if more in (claimed := _strings(table.get("survives"))) and less not in claimed
     ]
     return errors + [
-        f'{where} survives: expected "broker" only where transports is ["kafka"]'
+        f'{where} survives: expected "{death}" only where transports is ["kafka"]'
         for where, table in _tables(data)
-        if "kafka" not in data and "broker" in _strings(table.get("survives"))
+        for death in ("broker", "disk")
+        if "kafka" not in data and death in _strings(table.get("survives"))
     ]
 
 

@@ -19,6 +19,7 @@ from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.process_tree import ProcessTree
 from tickproof.conformance.engines.topology import Member
+from tickproof.conformance.engines.workspace import folder_size, remove
 from tickproof.conformance.fault_steps import Damaged, Loss, Target
 from tickproof.conformance.faults.scaling import Scaling
 from tickproof.conformance.faults.state_dir import Damage, Fill
@@ -273,6 +274,16 @@ class ProcessFaultInjector:
         except LookupError:
             return facts  # the engine removed its last file before it died
         return facts | self._damage.facts()
+
+    def wipe(self, live: Engine) -> dict[str, Any]:
+        """Kill every process, and empty the folder of the state."""
+        facts = self.kill_engine(live)
+        # As a restart does: what would be removed anyway is no loss.
+        live.workspace.begin_life()
+        size, files = folder_size(self.state_dir)
+        remove(self.state_dir)
+        self.state_dir.mkdir(exist_ok=True)
+        return facts | {"lost_bytes": size, "lost_names": files}
 
     def lose_power(self, loss: Loss, live: Engine) -> dict[str, Any]:
         """Stop the disk, kill every process, and lose what is not durable."""

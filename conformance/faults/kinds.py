@@ -29,12 +29,13 @@ from tickproof.conformance.faults.rescale import Rescale
 from tickproof.conformance.faults.scale import Scale
 from tickproof.conformance.faults.silence import Silence
 from tickproof.conformance.faults.throttle import Throttle, ThrottleHost
+from tickproof.conformance.faults.wipe import Wipe
 from tickproof.conformance.scenario import survived
 
 FAULTS: Final[tuple[type[Fault], ...]] = (
     Kill, KillEngine, KillHost, KillBroker, KillLeader, Pause, Cut, Late, HalfOpen, Delay,
-    DelayHost, Throttle, ThrottleHost, Drip, Refuse, ErrorAnswer, Silence, Fill, Corrupt, Power,
-    Rescale, Scale, Partition, Loss, Reorder, Duplicate, Garble,
+    DelayHost, Throttle, ThrottleHost, Drip, Refuse, ErrorAnswer, Silence, Fill, Corrupt, Wipe,
+    Power, Rescale, Scale, Partition, Loss, Reorder, Duplicate, Garble,
 )  # fmt: skip
 _BY_STEP: Final[dict[Any, type[Fault]]] = {get_type_hints(kind)["step"]: kind for kind in FAULTS}
 

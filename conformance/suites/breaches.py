@@ -88,6 +88,7 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("pause", None): "EO-PAUSE",
     ("fill", None): "EO-FULL-DISK",
     ("corrupt", None): "EO-DAMAGED-CHECKPOINT",
+    ("wipe", None): "KA-EMPTY-DISK",
     ("power", None): "EO-POWER-LOSS",
     ("rescale", None): "EL-RESTART",
     ("scale", None): "EL-LIVE",

@@ -174,12 +174,22 @@ def test_what_is_not_offered(load):
             '["worker", "engine"]',
             '["worker", "wroker"]',
             "[claims] survives[1]: expected one of worker, all-workers, coordinator, engine, "
-            "connection, power, broker; got 'wroker'",
+            "connection, power, broker, disk; got 'wroker'",
         ),
         (
             '["worker", "engine"]',
             '["worker", "broker"]',
             '[claims] survives: expected "broker" only where transports is ["kafka"]',
+        ),
+        (
+            '["worker", "engine"]',
+            '["engine", "disk"]',
+            '[claims] survives: expected "disk" only where transports is ["kafka"]',
+        ),
+        (
+            '["worker", "engine"]',
+            '["worker", "disk"]',
+            '[claims] survives: expected "engine" beside "disk"',
         ),
         ('version = "1.4.0"', "version = 1.4", "[engine] version: expected text; got 1.4"),
         ('version = "1.4.0"', "", "[engine] version: missing"),

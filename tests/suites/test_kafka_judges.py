@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tickproof.conformance.fault_steps import (
     KillEngineStep,
     KillStep,
     PauseStep,
+    WipeStep,
 )
 from tickproof.conformance.history.events import (
     Drained,
@@ -419,6 +421,31 @@ def test_a_full_disk_counts_only_for_what_an_engine_writes_to_it(tmp_path: Path)
         judge_full(full_disk(tmp_path / "in-topics", committed_s=2.5))
     with pytest.raises(Unknown, match="NOTHING_HELD_BACK"):
         judge_full(full_disk(tmp_path / "silent"))
+
+
+def test_a_disk_is_lost_only_where_something_was_on_it(tmp_path: Path) -> None:
+    judge = judge_of("KA-EMPTY-DISK", "kafka-empty-disk")
+    lost = WipeStep("committing", fraction=0.3)
+
+    def wiped(name: str, *files: int):
+        run = exact_run(tmp_path / name, "kafka-empty-disk", *[lost] * len(files), t_ns=4 * SECOND)
+        run.facts(claims=CLAIMS)
+        run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
+        run.events(*(replace(fired(lost, 7), lost_names=one) for one in files))
+        return run
+
+    judge(wiped("kept", 0, 3).history())
+    with pytest.raises(NotClaimed, match="the engine keeps none"):
+        judge(wiped("none", 0, 0).history())
+    with pytest.raises(Unknown, match="KILL_MISSED"):
+        run = exact_run(tmp_path / "missed", "kafka-empty-disk", lost, t_ns=SECOND)
+        run.facts(claims=CLAIMS)
+        judge(run.history())
+    run = wiped("forgot", 3)
+    numbers = np.arange(RECORDS - 1, dtype="<i8").view(NUMBER)
+    run.outputs(output_log(numbers, t_ns=np.full(RECORDS - 1, 4 * SECOND, np.int64)))
+    with pytest.raises(Fail, match="lost"):
+        judge(run.history())
 
 
 def slow_sink(folder: Path, served: int, grown_mib: int):

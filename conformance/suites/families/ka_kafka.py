@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof.conformance.fault_steps import (
+    Do,
     Error,
     ErrorStep,
     FaultStep,
@@ -64,17 +65,15 @@ def _kills(context: Context, *steps: FaultStep, rate: float = 60_000) -> Scenari
 
 
 def _kill(
-    rng: random.Random,
-    target: Target,
-    at: Moment,
-    low: float,
-    high: float,
-    *,
-    cut: bool = False,
-    **rest: Any,
+    rng: random.Random, target: Target, at: Moment, low: float, high: float, **rest: Any
 ) -> FaultStep:
-    fraction = round(rng.uniform(low, high), 3)
-    return fault_step("kill", target, at, fraction=fraction, cut=cut, **rest)
+    return _step(rng, "kill", target, at, low, high, **rest)
+
+
+def _step(
+    rng: random.Random, do: Do, target: Target, at: Moment, low: float, high: float, **rest: Any
+) -> FaultStep:
+    return fault_step(do, target, at, fraction=round(rng.uniform(low, high), 3), **rest)
 
 
 def _exact(history: History) -> None:
@@ -330,6 +329,37 @@ KA.requirement(
         state=("at-least-once", "exactly-once"), survives=("broker",), transport=("kafka",)
     ),
     judges={kafka_broker_dies: _connected_again},
+)
+
+
+@scenario(*STATE_FIRST)
+def kafka_empty_disk(context: Context, rng: random.Random) -> Scenario:
+    return _kills(
+        context,
+        _step(rng, "wipe", "state", "committing", 0.2, 0.4, cut=True),
+        _step(rng, "wipe", "state", rng.choice(("staged", "fetched")), 0.6, 0.8, cut=True),
+    )
+
+
+def _restored_without_files(history: History) -> None:
+    """Everything is right, though files of the state were lost."""
+    _exact(history)
+    if not any(fault.lost_names for fault in history.faults):
+        raise NotClaimed(f"{DOES_NOT_APPLY}: about files of the state; the engine keeps none")
+
+
+KA.requirement(
+    "KA-EMPTY-DISK",
+    "an engine that comes back on an empty disk knows all",
+    """The engine is killed, twice, and all in TICKPROOF_STATE is gone before it starts again, as
+    for a new pod. State and offsets come back from the broker, as of one cut.
+    If it fails, something lay on the disk alone: state, a position, or the knowledge that there is
+    state to restore.""",
+    clauses="eut-one-cut eut-resumes kafka-disk app-count-again",
+    needs=Needs(
+        state=("at-least-once", "exactly-once"), survives=("engine", "disk"), transport=("kafka",)
+    ),
+    judges={kafka_empty_disk: _restored_without_files},
 )
 
 
