@@ -184,7 +184,7 @@ class ClaimsTable(Table):
     delivery: Claim
     survives: Annotated[list[Death], Field(min_length=1)]
     oracle: Function | None = None
-    poison: Literal["skip", "dead-letter"] | None = None
+    poison: Literal["skip", "dead-letter", "stop"] | None = None
     dead_letter: Text | None = None
     recovery_s: Seconds | None = None
     workers: int | None = Field(default=None, ge=1, le=16)

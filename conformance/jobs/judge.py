@@ -271,18 +271,18 @@ def _of_run(
         if not unjudged(one.kind, {output: baselines[output]})
     ]
     ended = run.failure and (run.poison or name == BY_RUN["JB-UPGRADE"])
-    if claimed and not ended:  # else that it ends says why
+    if claimed and not (ended or run.unstopped):  # else that says why
         return _failed(id_, name, judged, claimed, baselines)
-    if run.failure or run.stalled:
-        still = f"the job made no progress with input left to read, until {run.ended}"
+    if run.failure or run.stalled or run.unstopped:
+        reason, expected, actual = _no_progress(run)
         return Outcome(
             id_,
             Verdict.FAIL,
             scenario=name,
-            reason=Reason.EXITED if run.failure else Reason.NO_RECOVERY,
+            reason=reason,
             stimulus="; ".join([*run.changed, *map(str, run.fired)]),
-            expected="a job that goes on after a fault" if run.fired else "a job that goes on",
-            actual=run.failure or still,
+            expected=expected,
+            actual=actual,
             run=str(judged.folder),
             seconds=run.seconds,
         )
@@ -313,6 +313,20 @@ def _of_run(
         run=str(judged.folder),
         seconds=run.seconds,
     )
+
+
+def _no_progress(run: Run) -> tuple[Reason, str, str]:
+    """Return why a job fails that has ended or stood still, or did not stop; then both sides."""
+    goes_on = "a job that goes on after a fault" if run.fired else "a job that goes on"
+    if run.failure:
+        return Reason.EXITED, goes_on, run.failure
+    if run.unstopped:
+        once = "stopped at the poisoned record once, and not when it was started again"
+        said = once if run.exits else "did not stop at the poisoned record"
+        expected = "a job that stops at the poisoned record each time it is started"
+        return Reason.NO_EXIT, expected, f"the job {said}; the run ended by {run.ended}"
+    still = f"the job made no progress with input left to read, until {run.ended}"
+    return Reason.NO_RECOVERY, goes_on, still
 
 
 def _of_schedule(outcome: Outcome, judged: Judged) -> Outcome:

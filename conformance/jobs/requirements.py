@@ -149,9 +149,10 @@ JB: Final = {
             3,
             "a record that cannot be read costs nothing but itself",
             "One record is bytes that the job cannot read. It is skipped, or written to the topic "
-            "of dead letters, as claimed, and the job goes on. If it fails, records of the same "
-            "batch were skipped, the offset was committed before the dead letter was written, or "
-            "the job ends at the record after each start.",
+            "of dead letters, and the job goes on; or the job stops at it each time, and goes on "
+            "without it, as claimed. If it fails, records of the same batch were skipped, the "
+            "offset was committed before the dead letter was written or before the job stopped, "
+            "or the job ends at a record that it claims to survive.",
         ),
         _requirement(
             "JB-WORKERS",

@@ -134,15 +134,20 @@ class Settings:
 
 @dataclass(frozen=True)
 class Poison:
-    """A message that the job cannot read, and the number of the record that it follows."""
+    """A message that the job cannot read, and the number of the record that it follows.
+
+    stops: whether the job has to stop at it.
+    """
 
     input: str
     at: int
     message: bytes
+    stops: bool
 
     def __str__(self) -> str:
         what = shown(repr(self.message), 100)
-        return f"record {self.at:,} of [inputs.{self.input}] is followed by {what}"
+        until = ", until the job has stopped at it twice" if self.stops else ""
+        return f"record {self.at:,} of [inputs.{self.input}] is followed by {what}{until}"
 
 
 @dataclass(frozen=True)
@@ -503,7 +508,7 @@ class Session:
             message = plain_files.read_bytes(self._job.folder, file, _LONGEST_MESSAGE)
         records, chance = self._inputs[name], random.Random(f"poison {self._settings.seed}")
         at = max(1, round(len(records) * chance.uniform(0.2, 0.4)))
-        return Poison(name, at, message)
+        return Poison(name, at, message, self._job.claims.poison == "stop")
 
     def _complete(self, rows: Mapping[str, Sequence[Row]]) -> bool:
         """Say whether rows hold the last that is due of each key."""
@@ -616,6 +621,9 @@ class Session:
         """Raise Refused for a job that fails, or gives nothing, without faults."""
         if run.failure:
             raise Refused(run.failure)
+        if run.exits and self._job.claims.poison == "stop":
+            said = "with nothing to stop at; the last that it said"
+            raise Refused(f"without faults {run.exits[0]}, {said}: {run.stderr[0]}")
         if run.stalled or run.unfinished:
             what = "stood still with input left, until" if run.stalled else "was still at work at"
             raise Refused(f"without faults the job {what} {run.ended}")

@@ -58,7 +58,7 @@ from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker, BrokerAddress
 from tickproof.conformance.kafka.broker_settings import REPLICAS
-from tickproof.conformance.kafka.cluster import Cluster, client_library
+from tickproof.conformance.kafka.cluster import LIMIT_S, Cluster, client_library
 from tickproof.conformance.kafka.input_writer import InputWriter
 from tickproof.conformance.kafka.names import collides
 from tickproof.conformance.kafka.own_brokers import OwnBrokers
@@ -100,6 +100,11 @@ _NEAR_END_S: Final = 1.2
 #: So long a new owner that waits for it is left to wait.
 _WAITS_S: Final = 3.0
 _MOST_STARTS: Final = 3
+#: How many lives of a job have to stop at a record that it claims to stop at.
+_STOPS: Final = 2
+_STATUS: Final = "status"
+#: Limit for the broker to take what has been sent.
+_FLUSH_S: Final = 30.0
 _MOST_NAMES: Final = 5
 _ENDED: Final = re.compile(r"supervisor: worker (\d+) ended with (-?\d+)")
 
@@ -132,6 +137,8 @@ class Run:
     stalled: bool = False
     #: It was still at work when its time was over: what it lacks says nothing.
     unfinished: bool = False
+    #: It did not stop at a poisoned record, in each of two lives, as it claims.
+    unstopped: bool = False
     stderr: list[str] = field(default_factory=list)
     #: What the job calls its own on the broker, and another run would call the same.
     shared_names: list[str] = field(default_factory=list)
@@ -223,13 +230,17 @@ class Trial:
         self._uses: dict[int, ConnectionUse] = {}
         self._over = threading.Event()
         self._sent = 0
-        self._total = sum(map(len, inputs.values()))
         self._topics = {self._topic(name) for name in inputs}
-        self._ends: Counter[tuple[str, int]] = Counter()
-        for name, records in inputs.items():
-            self._ends.update((self._topic(name), one.partition) for one in records)
         queues = [[(name, one) for one in records] for name, records in inputs.items()]
-        self._order = [one for some in _in_turn(queues) for one in some]
+        order = [one for some in _in_turn(queues) for one in some]
+        #: Index of a record at which the job has yet to stop, twice; what waits until it has.
+        self._stops_at: int | None = None
+        self._held_back: list[tuple[str, Record]] = []
+        if plan.poisoned and job.claims.poison == "stop":
+            self._stops_at = next(n for n, (_, one) in enumerate(order) if not one.number)
+            last = _last_beside(order, self._stops_at)
+            order, self._held_back = order[:last], order[last:]
+        self._set_input(order)
         self._fed_from = 0.0
         #: How many strikes' input was let in early, and the last standstill at which it was.
         self._more = self._stood_at = 0.0
@@ -242,7 +253,7 @@ class Trial:
         self._dead_since, self._last_use = 0.0, 0
         #: A version has been started and has done nothing yet: it is not struck before it has.
         self._unproven = False
-        #: Ends of workers that this has brought about and nobody has noted, and ends before it.
+        #: Ends of workers that the kit has caused and not yet seen, and own ends before those.
         self._ends_due = self._ends_before = 0
         self._listed: list[process_table.Proc] = []
         self._stderr_at = 0
@@ -257,6 +268,11 @@ class Trial:
         self._brokers: OwnBrokers | None = None
         #: Numbers of connections to what is not Kafka.
         self._numbers = itertools.count(-1, -1)
+
+    def _set_input(self, order: list[tuple[str, Record]]) -> None:
+        """Take records, each with its input, as those that the job has to handle."""
+        self._order, self._total = order, len(order)
+        self._ends = Counter((self._topic(name), one.partition) for name, one in order)
 
     # -- its parts -------------------------------------------------------------------------
 
@@ -383,7 +399,7 @@ class Trial:
     def _drive(self, stack: contextlib.ExitStack) -> None:
         if self._plan.first:
             self._feed(self._total)
-            self._writer.flush(30)
+            self._writer.flush(_FLUSH_S)
         self._start(stack)
         self._moved_at = time.monotonic()
         stack.callback(self._note_busy, time.monotonic(), _busy_s())
@@ -406,6 +422,7 @@ class Trial:
                 self._tell("progress", **self._counts())
                 self._let_more_in()
                 self._note_exits()
+                self._look_for_stops()
             if self._clock.overdue(began, limit_s, "a run is not over", moves=False):
                 self.run.ended = f"its limit of {limit_s:g} s"
                 self.run.stalled = self._all_sent() and self._quiet_s > self._silence_limit_s()
@@ -420,6 +437,7 @@ class Trial:
                     self.run.ended = ended
                     told = self._plan.tells in (_COMMITTED, _SETTLED)
                     self.run.stalled = told and ended.startswith("silence") and not self._committed
+                    self.run.unstopped = self._stops_at is not None
                     return
             watching = self._pending and self._pending[0].at in IN_DATABASE
             self._over.wait(_LOOK_S if watching else _TICK_S)
@@ -504,8 +522,11 @@ class Trial:
             version = "next version" if self.run.fired[-1].do == "upgrade" else "version before"
             said = f"the {version} ends by itself, {_MOST_STARTS} times, before it does anything: "
             raise EngineFailure(Code.EXITED, said + self._last_words())
-        if len(self.run.exits) >= _MOST_STARTS and self._plan.poisoned:
-            said = f"the job ends by itself, {len(self.run.exits)} times, at the poisoned record: "
+        count = len(self.run.exits) - self._ends_before
+        if count >= _MOST_STARTS and self._plan.poisoned:
+            gone = self._ends_before  # it has stopped as it claims
+            where = "though the poisoned record is gone" if gone else "at the poisoned record"
+            said = f"the job ends by itself, {count} times, {where}: "
             raise EngineFailure(Code.EXITED, said + self._last_words())
         if len(self.run.exits) >= _MOST_STARTS and not self._proxy.traffic.fetched:
             raise EngineFailure(
@@ -573,14 +594,14 @@ class Trial:
     def _feed(self, until: int) -> None:
         """Send records up to a number, those of several inputs in turn."""
         while self._sent < until:
-            name, record = self._order[self._sent]
-            place = (self._topic(name), record.partition)
-            key, message = record.key.encode(), record.message
-            if self._writer.send(*place, key, message, record.time_ms or 0):
-                self._sent += 1
-            else:
-                self._writer.serve(0.1)
+            self._send(*self._order[self._sent])
+            self._sent += 1
         self._writer.serve()
+
+    def _send(self, name: str, record: Record) -> None:
+        place, key = (self._topic(name), record.partition), record.key.encode()
+        while not self._writer.send(*place, key, record.message, record.time_ms or 0):
+            self._writer.serve(0.1)
 
     def _feed_for(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
         """Let time pass in which input goes on, for those that a fault leaves at work.
@@ -594,6 +615,59 @@ class Trial:
 
     def _all_sent(self) -> bool:
         return self._sent == self._total and not len(self._writer)
+
+    # -- a record at which the job stops -----------------------------------------------------
+
+    def _look_for_stops(self) -> None:
+        """Take the poisoned record away once the job has stopped at it in two lives.
+
+        Raises EngineFailure if it has ended in another way.
+        """
+        ends = self.run.exits
+        if self._stops_at is None or not ends:
+            return
+        if self._sent <= self._stops_at:
+            said = "the job ends by itself before the poisoned record was sent: "
+            raise EngineFailure(Code.EXITED, said + self._last_words())
+        if any(one.endswith(f"{_STATUS} 0") for one in ends):
+            said = "the job ended at the poisoned record with status 0, as one that is done"
+            raise EngineFailure(Code.EXITED, said)
+        if len(ends) >= _STOPS:
+            self._take_poison_away(self._stops_at)
+
+    def _take_poison_away(self, at: int) -> None:
+        """End the job, make the topic anew without the record, and have the job started again.
+
+        All records before it keep their offsets: a job that has not gone past it goes on there.
+        """
+        self._writer.flush(_FLUSH_S)
+        self._writer.check()
+        supervisor = self._engine_now.pid
+        os.kill(supervisor, signal.SIGSTOP)  # it starts no worker meanwhile
+        while struck := self._processes():
+            self._ends_due += sum(one.ppid == supervisor for one in struck)
+            self._end_processes(struck)
+        name, poison = self._order[at]
+        topic, table = self._topic(name), self._job.inputs[name]
+        limit_s = LIMIT_S + self._recovery_s
+        self._cluster.remake(topic, table.partitions, _ANY_TIME, self._group, limit_s)
+        self._cluster.forget()
+        self._writer = InputWriter(self._cluster, {})
+        for of, one in self._order[: self._sent]:
+            if of == name and one is not poison:
+                self._send(of, one)
+        order = [one for one in [*self._order, *self._held_back] if one[1] is not poison]
+        self._sent, self._stops_at = self._sent - 1, None
+        self._set_input(order)
+        # A batch that was planned up to the end of the partition ends there again.
+        place = (name, poison.partition)
+        beside = (n for n in range(self._sent, len(order)) if _place(order[n]) == place)
+        self._feed(next(beside, self._sent - 1) + 1)
+        self._writer.flush(_FLUSH_S)
+        self._ends_before = len(self.run.exits)
+        self._committed, self._position = False, None
+        self._struck_at = self._moved_at = time.monotonic()
+        os.kill(supervisor, signal.SIGCONT)
 
     # -- progress and the end ----------------------------------------------------------------
 
@@ -710,9 +784,10 @@ class Trial:
                     self._ends_due -= 1
                     continue
                 recently = time.monotonic() < self._struck_at + _TERM_S
-                ours = status == "-9" or (recently and self.run.fired[-1].do == "restart")
-                if not ours:
-                    self.run.exits.append(f"worker {worker} ended by itself with status {status}")
+                restarted = recently and any(one.do == "restart" for one in self.run.fired[-1:])
+                if status != "-9" and not restarted:
+                    said = f"worker {worker} ended by itself with {_STATUS} {status}"
+                    self.run.exits.append(said)
 
     def _note_end(self) -> None:
         """Read the output that is there in the end, once nothing of the job lives."""
@@ -887,6 +962,20 @@ class Trial:
                 env=version.environment(values),
                 workers=version.workers,
             )
+        self._end_processes(struck, gently, held)
+        if strike.whole or not self._job.outlives_worker:
+            self._dead_since = time.monotonic()
+            self._last_use = max(self._uses, default=0)
+        self._note(strike, what, fetched, under_way or ("its life" if gently else ""))
+        self._listed_at = 0.0
+
+    def _end_processes(
+        self,
+        struck: Sequence[process_table.Proc],
+        gently: bool = True,
+        held: Future[bool] | None = None,
+    ) -> None:
+        """End processes, gently by SIGTERM at first. held: the connection that waits for it."""
         _signal(struck, signal.SIGTERM if gently else signal.SIGKILL)
         if gently:
             _signal(struck, signal.SIGCONT)
@@ -896,11 +985,6 @@ class Trial:
         while any(_lives(one) for one in struck) and time.monotonic() < deadline:
             self._over.wait(0.01)
         _signal([one for one in struck if _lives(one)], signal.SIGKILL)
-        if strike.whole or not self._job.outlives_worker:
-            self._dead_since = time.monotonic()
-            self._last_use = max(self._uses, default=0)
-        self._note(strike, what, fetched, under_way or ("its life" if gently else ""))
-        self._listed_at = 0.0
 
     def _pause(self, struck: list[process_table.Proc], note: Callable[[], None]) -> None:
         """Stop processes, and let them go on; note: called in between."""
@@ -1039,6 +1123,17 @@ class Trial:
             return sum(one.fetched for one in uses)
         held = holders(pids, {one.port for one in uses}, self._proxy.port)
         return sum(one.fetched for one in uses if one.port in held)
+
+
+def _place(one: tuple[str, Record]) -> tuple[str, int]:
+    return one[0], one[1].partition
+
+
+def _last_beside(order: Sequence[tuple[str, Record]], at: int) -> int:
+    """Return the index of the last record in the partition of another; behind all if none is."""
+    place = _place(order[at])
+    last = (n for n in range(len(order) - 1, at, -1) if _place(order[n]) == place)
+    return next(last, len(order))
 
 
 def _in_turn(queues: list[list[Any]]) -> Iterator[list[Any]]:

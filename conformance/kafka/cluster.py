@@ -6,7 +6,7 @@ import contextlib
 import functools
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -54,17 +54,21 @@ def passes(error: Any) -> bool:
     return error.code() in {getattr(known, name) for name in PASSING}
 
 
-def patiently(request: Callable[[float], _Answer], limit_s: float = LIMIT_S) -> _Answer:
+def patiently(
+    request: Callable[[float], _Answer], limit_s: float = LIMIT_S, also: Collection[int] = ()
+) -> _Answer:
     """Make a request, which is given the seconds left, until it meets no error that passes.
 
-    Raises what the last request raised: a KafkaException, or TimeoutError.
+    also: codes of more errors that pass. Raises what the last request raised: a KafkaException,
+    or TimeoutError.
     """
     deadline = time.monotonic() + limit_s
     while True:
         try:
             return request(max(_LOOK_S, deadline - time.monotonic()))
         except client_library().KafkaException as error:
-            if not passes(error.args[0]) or time.monotonic() > deadline:
+            known = passes(error.args[0]) or error.args[0].code() in also
+            if not known or time.monotonic() > deadline:
                 raise
         time.sleep(_LOOK_S)
 
@@ -236,6 +240,50 @@ class Cluster:
             patiently(request, limit_s)
         except (self._kafka.KafkaException, TimeoutError) as error:
             what = f"cannot configure group {shown(group, 100)}"
+            raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
+
+    def remake(
+        self,
+        topic: str,
+        partitions: int,
+        settings: Mapping[str, str],
+        group: str,
+        limit_s: float = LIMIT_S,
+    ) -> None:
+        """Replace a topic by an empty one of its name; a group keeps the offsets it has there.
+
+        Waits until the group has no member and no open transaction that holds offsets.
+        """
+        kafka = self._kafka
+        of_group, admin = kafka.ConsumerGroupTopicPartitions, self._admin
+        places = [kafka.TopicPartition(topic, at) for at in range(partitions)]
+
+        def committed(left_s: float) -> Any:
+            asked = [of_group(group, places)]
+            options = {"require_stable": True, "request_timeout": left_s}
+            return admin.list_consumer_group_offsets(asked, **options)[group].result(left_s)
+
+        def restore(left_s: float) -> None:
+            asked = [of_group(group, kept)]
+            futures = admin.alter_consumer_group_offsets(asked, request_timeout=left_s)
+            for one in futures[group].result(left_s).topic_partitions:
+                if one.error:
+                    raise kafka.KafkaException(one.error)
+
+        try:
+            found = patiently(committed, limit_s).topic_partitions
+            kept = [
+                kafka.TopicPartition(topic, one.partition, one.offset)
+                for one in found
+                if one.offset >= 0
+            ]
+            self.delete([topic], limit_s)
+            self.create({topic: partitions}, settings, limit_s)
+            if kept:
+                members = {kafka.KafkaError.UNKNOWN_MEMBER_ID, kafka.KafkaError.NON_EMPTY_GROUP}
+                patiently(restore, limit_s, members)
+        except (kafka.KafkaException, TimeoutError) as error:
+            what = f"cannot keep the offsets of group {shown(group, 100)}"
             raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
 
     def ends(

@@ -155,7 +155,12 @@ def test_a_java_is_found_for_a_job_or_said_to_be_missing(
             '[outputs.totals]\ntypes = { n = "integer" }',
             "[outputs.totals] types: expected only beside files",
         ),
-        ("[claims]", '[claims]\npoison = "stop"', "[claims] poison: expected one of"),
+        ("[claims]", '[claims]\npoison = "stops"', "[claims] poison: expected one of"),
+        (
+            "[claims]",
+            '[claims]\npoison = "stop"\ndead_letter = "totals"',
+            'dead_letter: expected only beside poison = "dead-letter"',
+        ),
         (
             "[claims]",
             '[claims]\npoison = "dead-letter"',

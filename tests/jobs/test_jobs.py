@@ -19,7 +19,7 @@ from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 OTHERS = (
     *("orders-delta", "orders-files", "orders-http"),
-    *("totals-poison", "totals-upgrade", "windows-sql"),
+    *("totals-poison", "totals-stop", "totals-upgrade", "windows-sql"),
 )
 
 
