@@ -51,6 +51,7 @@ Address = Annotated[
     ),
 ]
 Checkpoint = Annotated[str, matching(r"\{state\}/[^{}]+", "a folder below {state}")]
+Catalog = Annotated[str, matching(r"\{state\}/[^{}]+", "a file of SQLite below {state}")]
 #: Files of output; a pattern has * or ? in the names of folders or files.
 Files = Annotated[
     str,
@@ -68,7 +69,7 @@ Kind = Literal["topic", "sql", "files", "http"]
 _KEYS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "topic": ("topic", "decode", "partitions"),
     "sql": ("url", "settled"),
-    "files": ("types",),
+    "files": ("types", "catalog"),
     "http": (),
 }
 
@@ -127,15 +128,16 @@ class InputTable(Table):
 class OutputTable(Table):
     """[outputs.NAME]: a topic; or the rows of ``sql``, of ``files``, or requests over ``http``.
 
-    types: of columns of CSV files, whose cells are text otherwise. decode: makes an object of
-    the bytes of a message, which are JSON otherwise. identity: fields that say which row it is;
-    empty: the key of the message, or of the request. counts: the field that says how many
-    records a row has counted. settled: a query for the number of records of input whose effect
-    is in the database.
+    catalog: the file of a SQL catalog that has a table of Iceberg. types: of columns of CSV
+    files, whose cells are text otherwise. decode: makes an object of the bytes of a message,
+    which are JSON otherwise. identity: fields that say which row it is; empty: the key of the
+    message, or of the request. counts: the field that says how many records a row has counted.
+    settled: a query for the number of records of input whose effect is in the database.
     """
 
     sql: Text | None = None
     files: Files | None = None
+    catalog: Catalog | None = None
     types: dict[str, CellType] = Field(default_factory=dict)
     http: bool = False
     url: Address = SQLITE

@@ -1,8 +1,9 @@
 """Output in files: JSON lines, CSV and Parquet, of which only what is committed counts.
 
 A folder with `_spark_metadata`, the log of a file sink of Structured Streaming, or `_delta_log`,
-that of a table of Delta Lake, has the files that the log names. If a folder of the output has a
-`_SUCCESS`, folders without one are not committed.
+that of a table of Delta Lake, has the files that the log names. One with `*.metadata.json` below
+`metadata` is a table of Apache Iceberg, and has the rows of its newest version. If a folder of the
+output has a `_SUCCESS`, folders without one are not committed.
 Names that begin with "." or "_", or that say tmp, temp or part, are never output.
 """
 
@@ -12,8 +13,9 @@ import fnmatch
 import io
 import json
 import os
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urlparse
@@ -23,10 +25,15 @@ from tickproof.conformance.errors import HistoryError, InvalidFile
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.jobs.declaration import OutputTable
 from tickproof.conformance.jobs.records import MOST, of_file, plain
-from tickproof.conformance.jobs.sinks import BadOutput, Row, identity
+from tickproof.conformance.jobs.sinks import BadOutput, Row, SqliteSink, identity
 from tickproof.conformance.text import shown
 
 SPARK_LOG, DELTA_LOG, SUCCESS = "_spark_metadata", "_delta_log", "_SUCCESS"
+_ICEBERG: Final = re.compile(r"metadata/[^/]+\.metadata\.json")
+#: Where a SQL catalog of Iceberg says which version of a table is committed.
+_COMMITTED: Final = OutputTable(
+    sql="SELECT metadata_location FROM iceberg_tables", identity=["metadata_location"]
+)
 #: What a table of Delta Lake may ask of its readers here: nothing that changes rows or names.
 _READ_FEATURES: Final = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 _MOST_FILES: Final = 100_000
@@ -63,6 +70,12 @@ class FilesSink:
         self._folder = state / folder
         self.where = str(self._folder)
         self._read: dict[str, tuple[_Facts, list[Row]]] = {}
+        self._catalog: SqliteSink | None = None
+        if table.catalog is not None:
+            file = state / table.catalog.removeprefix("{state}/")
+            self._catalog = SqliteSink(_COMMITTED, file, file, f"outputs.{name}")
+        #: Of a table of Iceberg the version that was read, and its rows.
+        self._version, self._in_version = "", list[Row]()
         #: Fields of the rows of a file that are not in the file: a table is partitioned by them.
         self._beside: dict[str, dict[str, Any]] = {}
 
@@ -71,7 +84,8 @@ class FilesSink:
 
     def position(self) -> object:
         """Return what tells the versions of all its files."""
-        return list(self._facts())
+        catalog = [self._catalog.position()] if self._catalog else []
+        return [*self._facts(), *catalog]
 
     def whole(self) -> bool:
         """Return True: what is not committed is no output yet."""
@@ -84,6 +98,8 @@ class FilesSink:
         """
         found: list[Row] = []
         facts = dict(self._facts())
+        if self._catalog or any(map(_ICEBERG.fullmatch, facts)):
+            return self._in_iceberg(facts.keys(), ended)
         for name in self._committed(set(facts), ended):
             known = self._read.get(name)
             if ended or known is None or known[0] != facts[name]:
@@ -105,11 +121,15 @@ class FilesSink:
 
     def in_transaction(self) -> bool:
         """Say whether a file, under its last name or another, was written just now."""
+        if self._catalog and self._catalog.in_transaction():
+            return True
         now = time.time_ns()
         return any(abs(now - facts[1]) < _FRESH_NS for _, facts in self._facts())
 
     def close(self) -> None:
-        """Do nothing: no file stays open."""
+        """Let go of the catalog."""
+        if self._catalog:
+            self._catalog.close()
 
     def _facts(self) -> Iterator[tuple[str, _Facts]]:
         """Yield all files below the folder, by their name in it, with what tells their version."""
@@ -214,6 +234,41 @@ class FilesSink:
                 if name.startswith("partition.")
             }
         return set(paths)
+
+    def _in_iceberg(self, there: Collection[str], ended: bool) -> list[Row]:
+        """Return the rows of the committed version of a table of Iceberg; raises as `rows`."""
+        try:
+            from tickproof.conformance.jobs import iceberg
+        except ImportError:
+            what = "is a table of Iceberg, which needs: pip install 'tickproof[iceberg]'"
+            raise BadOutput(f"{self._name} {what}") from None
+        table = iceberg.Table(self._folder)
+        version = ""
+        try:
+            version = self._in_catalog(iceberg.within) if self._catalog else table.newest(there)
+            if version not in ("", self._version):
+                rows = list[Row]()
+                for number, value in enumerate(table.rows(version), 1):
+                    row = {name: plain(one) for name, one in value.items()}
+                    where = f"{self._folder / version}, row {number:,}"
+                    rows.append((identity(self._table, row, "", where), row))
+                    if number > MOST:
+                        raise BadOutput(f"{self._name}: expected at most {MOST:,} rows in a table")
+                self._version, self._in_version = version, rows
+        except (InvalidFile, HistoryError, OSError, ValueError, RecursionError) as error:
+            if ended:
+                where = f"{self._name} {version or 'its table'}"
+                raise BadOutput(f"{where}: {shown(str(error), 300)}") from error
+        return list(self._in_version)
+
+    def _in_catalog(self, within: Callable[[Path, str], str | None]) -> str:
+        """Return the version of the table that its catalog has, "" before there is one."""
+        assert self._catalog is not None
+        locations = [row["metadata_location"] for _, row in self._catalog.rows()]
+        found = [one for one in (within(self._folder, each) for each in locations) if one]
+        if len(found) > 1:
+            raise ValueError(f"expected one table in the folder; the catalog has {len(found)}")
+        return "".join(found)
 
     def _rows_of(self, name: str, ended: bool) -> Iterator[Row]:
         content = plain_files.read_bytes(self._folder, name, _MOST_BYTES)

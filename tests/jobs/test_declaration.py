@@ -127,6 +127,16 @@ def test_a_java_is_found_for_a_job_or_said_to_be_missing(
         ),
         (
             "[outputs.totals]",
+            '[outputs.totals]\nsql = "select 1"\ncatalog = "{state}/c.db"',
+            "[outputs.totals] catalog: expected only beside files",
+        ),
+        (
+            "[outputs.totals]",
+            '[outputs.totals]\nfiles = "out"\ncatalog = "c.db"',
+            "[outputs.totals] catalog: expected a file of SQLite below {state}",
+        ),
+        (
+            "[outputs.totals]",
             '[outputs.totals]\nfiles = "../out"',
             "files: expected a folder or files below {state}",
         ),

@@ -18,7 +18,7 @@ from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 OTHERS = (
-    *("orders-delta", "orders-files", "orders-http"),
+    *("orders-delta", "orders-files", "orders-http", "orders-iceberg"),
     *("totals-poison", "totals-stop", "totals-upgrade", "windows-sql"),
 )
 
@@ -149,8 +149,8 @@ def test_what_may_make_no_difference_makes_one_to_a_twin(
     ("name", "twin"), [(name, twin) for name in OTHERS for twin in ("", *twins(name))]
 )
 def test_a_job_and_its_twins(tmp_path: Path, name: str, twin: str) -> None:
-    if name == "orders-delta":
-        pytest.importorskip("deltalake")
+    if library := {"orders-delta": "deltalake", "orders-iceberg": "pyiceberg"}.get(name):
+        pytest.importorskip(library)
     found = judged(copy(name, tmp_path, twin=twin), tmp_path)
     if twin:
         assert found[twins(name)[twin]["requirement"]].verdict is Verdict.FAIL, said(found)
