@@ -416,7 +416,9 @@ def _files(job: Job) -> Iterable[str]:
             yield f"{key}: expected a file beside job.toml; got {quoted(text)}"
     versions = {"job": job} | ({"upgrade": job.upgraded()} if job.upgrade else {})
     for table, version in versions.items():
-        if not os.access(version.command({})[0], os.X_OK):
+        # A path may be that of a program which prepare builds.
+        built = version.table.prepare is not None and os.sep in version.table.argv[0]
+        if not built and not os.access(version.command({})[0], os.X_OK):
             words = quoted(version.table.argv[0])
             yield f"[{table}] argv[0]: expected a program on PATH or beside job.toml; got {words}"
 

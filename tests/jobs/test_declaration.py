@@ -232,6 +232,14 @@ def test_what_prepares_a_job_runs_in_its_folder(folder: Path) -> None:
         prepare(JobSpec(job, {}), folder / "prepare.log")
 
 
+def test_a_program_that_is_built_need_not_be_there_yet(folder: Path) -> None:
+    argv, built = 'argv = ["{python}", "app.py"]', 'argv = ["./app"]'
+    with pytest.raises(InvalidFile, match=r"argv\[0\]: expected a program .*; got \W?./app"):
+        loaded(folder, argv, built)
+    job = loaded(folder, argv, f'{built}\nprepare = ["touch", "app"]')
+    assert job.command({}) == [str(folder / "./app")]
+
+
 def test_records_have_numbers_keys_and_the_partitions_of_kafka_s_clients(folder: Path) -> None:
     found = records.of_input(loaded(folder), "orders", 1)
     assert [(one.number, one.key) for one in found] == [(1, "a"), (2, "7")]

@@ -35,7 +35,9 @@ from tickproof.conformance.verdicts import Verdict
 psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("sqlalchemy")
 ROOT = Path(__file__).parents[2]
-JOBS = ("totals-postgres", "totals-java", "totals-executors")
+JOBS = ("totals-postgres", "totals-java", "totals-go", "totals-executors")
+#: Job -> the program that builds it.
+BUILT_BY = {"totals-java": "javac", "totals-go": "go"}
 INSERT = "INSERT INTO totals VALUES ('a', 1)"
 KIT = """
 from tickproof.conformance.jobs.postgres import Postgres
@@ -301,7 +303,7 @@ def test_only_a_database_of_the_kit_has_a_port(tmp_path: Path) -> None:
 )
 def test_a_job_with_a_database_of_the_kit(tmp_path: Path, name: str, twin: str) -> None:
     expect_broker()
-    if name == "totals-java" and (missing := no_program("javac")):
+    if name in BUILT_BY and (missing := no_program(BUILT_BY[name])):
         pytest.skip(missing)
     if name == "totals-executors":
         pytest.importorskip("pyspark")
