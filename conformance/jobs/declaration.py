@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import shutil
@@ -87,7 +88,8 @@ class JobTable(Table):
     roles: argv is the whole job, which starts its workers by itself.
 
     render: files beside job.toml; {rendered} is the folder of a worker's copies, with placeholders
-    filled in. checkpoint: of the query of Structured Streaming that the job is.
+    filled in. schemas: what a stub of a schema registry, {registry}, has at first, the file of a
+    schema by its subject. checkpoint: of the query of Structured Streaming that the job is.
     """
 
     argv: list[Argument] = Field(min_length=1)
@@ -97,6 +99,7 @@ class JobTable(Table):
     roles: RolesTable | None = None
     env: dict[str, Argument] = Field(default_factory=dict)
     render: list[Below] = Field(default_factory=list)
+    schemas: dict[Text, Below] | None = None
     checkpoint: Checkpoint | None = None
     group: Text = ""
     startup_timeout_s: Seconds = 60.0
@@ -268,6 +271,20 @@ class Job:
             for name in self.table.render
         }
 
+    def schemas(self) -> dict[str, str] | None:
+        """Return subject -> schema of its registry, None for a job without; raises InvalidFile."""
+        if self.table.schemas is None:
+            return None
+        found = {}
+        for subject, name in self.table.schemas.items():
+            found[subject] = strict_toml.read_text(self.folder / name)
+            try:
+                json.loads(found[subject])
+            except (ValueError, RecursionError) as error:
+                what = f"expected a schema of Avro, which is JSON: {error}"
+                raise InvalidFile(self.folder / name, [what]) from error
+        return found
+
     def environment(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return the job's own variables with their placeholders filled."""
         return {name: self._filled(text, values) for name, text in self.table.env.items()}
@@ -303,6 +320,7 @@ def load(path: Path) -> Job:
     if errors := [*_conflicts(job), *_files(job)]:
         raise InvalidFile(path, errors)
     _expect_placeholders(job)
+    job.schemas()
     return job
 
 
@@ -331,6 +349,9 @@ def _conflicts(job: Job) -> Iterable[str]:
     yield from _misspelt("job", before, {"here", "python"})
     if job.table.render and not any("{rendered}" in text for text in texts.values()):
         yield "[job] render: expected {rendered}, the folder of the copies, in argv or env"
+    used = job.table.render or any("{registry}" in text for text in texts.values())
+    if job.table.schemas is not None and not used:
+        yield "[job] schemas: expected {registry}, the address of the registry, in argv or env"
 
 
 def _upgrade_conflicts(job: Job, upgrade: UpgradeTable) -> Iterable[str]:
@@ -381,6 +402,7 @@ def _placeholders(job: Job) -> set[str]:
     known = {"bootstrap", "group", "state", "here", "python", "java_home"}
     known |= {"worker"} if job.table.roles is None else set()  # one command starts all
     known |= {"rendered"} if job.table.render else set()
+    known |= {"registry"} if job.table.schemas is not None else set()
     known |= {f"inputs.{name}" for name in job.inputs}
     served = (name for name, out in job.outputs.items() if out.url == POSTGRESQL)
     known |= {f"outputs.{name}.port" for name in served}
@@ -408,6 +430,7 @@ def _files(job: Job) -> Iterable[str]:
     named += [(f"[inputs.{n}] encode", one.encode) for n, one in job.inputs.items()]
     named += [(f"[outputs.{n}] decode", one.decode) for n, one in job.outputs.items()]
     named += [(f"[job] render[{at}]", name) for at, name in enumerate(job.table.render)]
+    named += [(f"[job] schemas.{n}", name) for n, name in (job.table.schemas or {}).items()]
     for key, text in [*named, ("[claims] oracle", job.claims.oracle)]:
         if (
             text is not None

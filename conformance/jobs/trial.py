@@ -44,6 +44,7 @@ from tickproof.conformance.jobs.ledger import HttpSink, Ledger
 from tickproof.conformance.jobs.postgres import JOB, Postgres
 from tickproof.conformance.jobs.postgres_proxy import PostgresProxy
 from tickproof.conformance.jobs.records import Record
+from tickproof.conformance.jobs.registry import Registry
 from tickproof.conformance.jobs.sinks import (
     BadOutput,
     Row,
@@ -264,6 +265,7 @@ class Trial:
         #: The server that the kit has started for the run, and what stands before it.
         self._database: tuple[Postgres, PostgresProxy] | None = None
         self._ledger: Ledger | None = None
+        self._registry: Registry | None = None
         self._broker: Broker | None = None
         self._brokers: OwnBrokers | None = None
         #: Numbers of connections to what is not Kafka.
@@ -307,6 +309,8 @@ class Trial:
             if called := [n for n, table in self._job.outputs.items() if table.http]:
                 made = Ledger(called, self._observe, self._numbers)
                 self._ledger = stack.enter_context(made)
+            if (schemas := self._job.schemas()) is not None:
+                self._registry = stack.enter_context(Registry(schemas))
             self._sinks = {n: self._sink(n) for n in self._job.outputs}
             for sink in self._sinks.values():
                 stack.callback(sink.close)
@@ -385,6 +389,8 @@ class Trial:
         values = {"bootstrap": bootstrap, "group": self._group, "state": str(self._state)}
         values |= {"rendered": str(self._workspace.cwd / "{worker}")}
         values |= {f"inputs.{name}": self._topic(name) for name in self._inputs}
+        if self._registry is not None:
+            values["registry"] = self._registry.url
         if self._database is not None:
             port = self._database[1].port
             values |= {f"outputs.{name}.port": str(port) for name in self._job.outputs}
@@ -456,7 +462,8 @@ class Trial:
         stack.callback(self._end_engine)
         stack.enter_context(Pulse(self._clock, self._moves, self._living))
         limit_s = self._job.table.startup_timeout_s
-        proxies: list[Proxy | PostgresProxy | Ledger] = [self._proxy, *self._beside]
+        proxies: list[Proxy | PostgresProxy | Ledger | Registry] = [self._proxy, *self._beside]
+        proxies += [self._registry] if self._registry else []  # no fault meets it
         engine.start((), [proxy.port for proxy in proxies])
         engine.request("hello", limit_s, protocol=1)
         self._state = engine.workspace.state_dir(self._id)

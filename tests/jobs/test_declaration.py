@@ -165,6 +165,9 @@ def test_a_java_is_found_for_a_job_or_said_to_be_missing(
             '[outputs.totals]\ntypes = { n = "integer" }',
             "[outputs.totals] types: expected only beside files",
         ),
+        ("[job]", "[job]\nschemas = {}", "[job] schemas: expected {registry}, the address"),
+        ("{group}", "{registry}", "[job] env.A: expected one of"),
+        ("[job]", '[job]\nschemas = { a = "no.avsc" }', "[job] schemas.a: expected a file beside"),
         ("[claims]", '[claims]\npoison = "stops"', "[claims] poison: expected one of"),
         (
             "[claims]",
@@ -230,6 +233,16 @@ def test_what_prepares_a_job_runs_in_its_folder(folder: Path) -> None:
     job = loaded(folder, "[job]", '[job]\nprepare = ["{python}", "-c", "1 / 0"]')
     with pytest.raises(InvalidFile, match=r"\[job\] prepare: expected status 0, got: status 1"):
         prepare(JobSpec(job, {}), folder / "prepare.log")
+
+
+def test_a_schema_that_is_no_json_is_named(folder: Path) -> None:
+    (folder / "order.avsc").write_text("record Order")
+    declared = '[job]\nschemas = { a = "order.avsc" }\n'
+    (folder / "job.toml").write_text(
+        GOOD.replace("{group}", "{registry}").replace("[job]", declared)
+    )
+    with pytest.raises(InvalidFile, match=r"order.avsc: expected a schema of Avro, which is JSON"):
+        declaration.load(folder)
 
 
 def test_a_program_that_is_built_need_not_be_there_yet(folder: Path) -> None:
