@@ -440,6 +440,7 @@ def test_a_disk_is_lost_only_where_something_was_on_it(tmp_path: Path) -> None:
     with pytest.raises(Unknown, match="KILL_MISSED"):
         run = exact_run(tmp_path / "missed", "kafka-empty-disk", lost, t_ns=SECOND)
         run.facts(claims=CLAIMS)
+        run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
         judge(run.history())
     run = wiped("forgot", 3)
     numbers = np.arange(RECORDS - 1, dtype="<i8").view(NUMBER)
