@@ -283,39 +283,13 @@ class Trial:
         self._folder.mkdir(parents=True)
         began = self._t0 = time.monotonic()
         with contextlib.ExitStack() as stack:
-            address = self._address(stack)
-            cluster = self._cluster = Cluster(address.kit)
-            topics = {self._topic(n): t.partitions for n, t in self._job.inputs.items()}
-            out = {n: t for n, t in self._job.outputs.items() if t.kind == "topic"}
-            topics |= {self._out_topic(n): t.partitions for n, t in out.items()}
-            cluster.create(topics, _ANY_TIME)
-            stack.callback(cluster.delete, topics)
-            streams = {self._topic(n): at for at, n in enumerate(self._inputs)}
-            roles = Roles(streams, {self._out_topic(n) for n in out})
-            self._proxy = Proxy(address.engine_ports, roles, lambda *_, **__: None, self._observe)
-            stack.enter_context(self._proxy)
-            self._proxy.greeted = self._greeted
-            self._proxy.longest_ms = self._longest_ms()
-            if self._broker is not None:
-                self._brokers = OwnBrokers(self._broker, self._proxy, self._broker_away)
-                stack.callback(self._brokers.close)
-            self._workspace = Workspace()
-            stack.callback(self._workspace.remove)
-            self._state = self._workspace.state_dir(self._id)
-            if any(table.url == POSTGRESQL for table in self._job.outputs.values()):
-                server = stack.enter_context(Postgres())
-                proxy = PostgresProxy(server.socket, self._observe, self._numbers)
-                self._database = server, stack.enter_context(proxy)
-            if called := [n for n, table in self._job.outputs.items() if table.http]:
-                made = Ledger(called, self._observe, self._numbers)
-                self._ledger = stack.enter_context(made)
-            if (schemas := self._job.schemas()) is not None:
-                self._registry = stack.enter_context(Registry(schemas))
+            self._open_broker(stack)
+            self._open_servers(stack)
             self._sinks = {n: self._sink(n) for n in self._job.outputs}
             for sink in self._sinks.values():
                 stack.callback(sink.close)
-            self._writer = InputWriter(cluster, {})
-            self._watcher = _watcher(address.kit, self._group)
+            self._writer = InputWriter(self._cluster, {})
+            self._watcher = _watcher(self._cluster.address, self._group)
             stack.callback(self._watcher.close)
             try:
                 self._drive(stack)
@@ -331,6 +305,40 @@ class Trial:
             self._note_end()
         self.run.seconds = time.monotonic() - began
         return self.run
+
+    def _open_broker(self, stack: contextlib.ExitStack) -> None:
+        """Make the topics, and open the proxy before the broker."""
+        address = self._address(stack)
+        self._cluster = Cluster(address.kit)
+        topics = {self._topic(n): t.partitions for n, t in self._job.inputs.items()}
+        out = {n: t for n, t in self._job.outputs.items() if t.kind == "topic"}
+        topics |= {self._out_topic(n): t.partitions for n, t in out.items()}
+        self._cluster.create(topics, _ANY_TIME)
+        stack.callback(self._cluster.delete, topics)
+        streams = {self._topic(n): at for at, n in enumerate(self._inputs)}
+        roles = Roles(streams, {self._out_topic(n) for n in out})
+        self._proxy = Proxy(address.engine_ports, roles, lambda *_, **__: None, self._observe)
+        stack.enter_context(self._proxy)
+        self._proxy.greeted = self._greeted
+        self._proxy.longest_ms = self._longest_ms()
+        if self._broker is not None:
+            self._brokers = OwnBrokers(self._broker, self._proxy, self._broker_away)
+            stack.callback(self._brokers.close)
+
+    def _open_servers(self, stack: contextlib.ExitStack) -> None:
+        """Open what the job reaches beside the broker, and the folder of its state."""
+        self._workspace = Workspace()
+        stack.callback(self._workspace.remove)
+        self._state = self._workspace.state_dir(self._id)
+        if any(table.url == POSTGRESQL for table in self._job.outputs.values()):
+            server = stack.enter_context(Postgres())
+            proxy = PostgresProxy(server.socket, self._observe, self._numbers)
+            self._database = server, stack.enter_context(proxy)
+        if called := [n for n, table in self._job.outputs.items() if table.http]:
+            made = Ledger(called, self._observe, self._numbers)
+            self._ledger = stack.enter_context(made)
+        if (schemas := self._job.schemas()) is not None:
+            self._registry = stack.enter_context(Registry(schemas))
 
     def _longest_ms(self) -> dict[Api, int]:
         """Return the longest timeouts that the broker is told."""
