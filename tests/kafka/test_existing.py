@@ -12,7 +12,7 @@ import pytest
 from tests.long import LONG
 from tickproof.conformance.engines.spec import EngineSpec, KafkaTimeouts, load
 from tickproof.conformance.errors import KafkaUnavailable
-from tickproof.conformance.kafka import broker as own
+from tickproof.conformance.kafka import broker_settings as own
 from tickproof.conformance.kafka import existing
 from tickproof.conformance.kafka.broker import Broker, BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster
@@ -45,7 +45,7 @@ def miniature() -> EngineSpec:
 def test_address_of_a_broker_that_is_there(there: str, miniature: EngineSpec) -> None:
     found = existing.reached(there, [miniature])
     port = int(there.rpartition(":")[2])
-    assert found == BrokerAddress(there, port, transaction_version=None, outlives=True)
+    assert found == BrokerAddress(there, [port], transaction_version=None, outlives=True)
 
 
 @LONG

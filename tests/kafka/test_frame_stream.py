@@ -93,7 +93,7 @@ def before_a_broker() -> Iterator[tuple[Proxy, socket.socket]]:
     """Give a proxy and what listens in place of a broker."""
     with socket.create_server(("127.0.0.1", 0)) as broker:
         roles = Roles({}, set())
-        with Proxy(broker.getsockname()[1], roles, lambda *_, **__: None) as proxy:
+        with Proxy([broker.getsockname()[1]], roles, lambda *_, **__: None) as proxy:
             yield proxy, broker
 
 

@@ -231,7 +231,7 @@ def test_what_a_dead_client_has_sent_is_handled(broker: Broker) -> None:
 def test_without_a_broker_the_kit_has_failed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
-    with Proxy(port, Roles({}, ()), lambda *_, **__: None) as proxy:
+    with Proxy([port], Roles({}, ()), lambda *_, **__: None) as proxy:
         with socket.create_connection(("127.0.0.1", proxy.port), WAIT_S) as sock:
             assert sock.recv(1) == b""
         assert isinstance(proxy.failure, ConnectionError)
@@ -242,7 +242,7 @@ def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=str(port)):
-            Proxy(1, Roles({}, ()), lambda *_, **__: None, port=port)
+            Proxy([1], Roles({}, ()), lambda *_, **__: None, port=port)
 
 
 @LONG
