@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
@@ -17,7 +18,7 @@ class BlockDigest:
     """The digest of a long file: whole blocks are hashed in a thread beside the writer."""
 
     def __init__(self) -> None:
-        self._hash = hashlib.sha256()
+        self._hash = self._kept = hashlib.sha256()
         self._block = bytearray()
         self._waiting: deque[Future[None]] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="digest")
@@ -26,10 +27,42 @@ class BlockDigest:
         """Add what was written."""
         self._block += data
         if len(self._block) >= BLOCK:
-            self._waiting.append(self._thread.submit(self._hash.update, self._block))
-            self._block = bytearray()
-            while len(self._waiting) > WAITING or (self._waiting and self._waiting[0].done()):
-                self._waiting.popleft().result()
+            self._hash_block()
+
+    def mark(self) -> None:
+        """Remember what was added so far, for `go_back`."""
+        self._hash_block()
+        self._in_turn(self._keep)
+
+    def go_back(self) -> None:
+        """Forget what was added since the last `mark`."""
+        self._block = bytearray()
+        self._in_turn(self._restore)
+
+    def _hash_block(self) -> None:
+        block, self._block = self._block, bytearray()
+        if len(block) >= BLOCK:
+            self._submit(lambda: self._hash.update(block))
+        elif block:
+            self._in_turn(lambda: self._hash.update(block))
+
+    def _keep(self) -> None:
+        self._kept = self._hash.copy()
+
+    def _restore(self) -> None:
+        self._hash = self._kept.copy()
+
+    def _in_turn(self, work: Callable[[], None]) -> None:
+        """Do what takes no time: at once, or in the thread after what waits there."""
+        if self._waiting and not self._waiting[-1].done():
+            self._submit(work)
+        else:
+            work()
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        self._waiting.append(self._thread.submit(work))
+        while len(self._waiting) > WAITING or (self._waiting and self._waiting[0].done()):
+            self._waiting.popleft().result()
 
     def hexdigest(self) -> str:
         """Return the digest of all that was added."""

@@ -60,7 +60,7 @@ def serve(
             once = cache(say)  # each sentence
             events = made.enter_context(closing(EventLog(out / "events.jsonl", _Listener(once))))
             log = InputLog(files, out, events.add)
-            recorder = Recorder(out, dict(enumerate(output_sizes)), events.add)
+            recorder = Recorder(out, dict(enumerate(output_sizes)), events.add, stage_in_log=False)
             made.callback(recorder.close)
             follower = _FileFollower(files, log, once)
             sink = Sink(SinkBehaviour(), events.add)

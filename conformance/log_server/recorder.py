@@ -2,7 +2,8 @@
 
 Records of the expected size go to ``s<stream>.log`` (an array of framed records),
 their arrivals to ``s<stream>.arrivals``; records of any other size go to ``s<stream>.odd``
-with an event. Staged records wait in ``staged.bin`` until their commit.
+with an event. Staged records wait for their commit behind the last record of the log, so that
+COMMIT has nothing to copy. They move to ``staged.bin`` if anything else is recorded first.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from tickproof.conformance.errors import TickproofError
-from tickproof.conformance.history.digests import BlockDigest
+from tickproof.conformance.history.digests import BLOCK, BlockDigest
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.tables import Table
@@ -46,11 +47,12 @@ class _Writer:
 
 @dataclass
 class _Staged:
-    first_seq: int
-    count: int
-    record_size: int
-    position: int
+    """Staged records, but for their bytes, which lie in the log or in ``staged.bin``."""
+
+    append: Append
     length: int
+    position: int
+    in_log: bool
 
 
 @dataclass
@@ -65,6 +67,11 @@ class _Stream:
     odd_bytes: int = 0
     records: int = 0
     writers: dict[int, _Writer] = field(default_factory=dict)
+    #: The transaction whose records wait behind ``position``, and where they end.
+    waiting: int | None = None
+    waiting_end: int = 0
+    #: Where the log ended when its digest was marked.
+    marked: int = 0
 
     def sha256(self) -> dict[str, str]:
         """Return the digest of each file, by its name."""
@@ -80,13 +87,19 @@ class Recorder:
     """Keeps the output streams of one run.
 
     ``streams`` maps a stream number to the payload size that its app prescribes.
+    ``stage_in_log``: staged records may lie in the log, for nobody reads it before it is closed.
     Thread-safe: one lock orders all output, which is the arrival order.
     """
 
     def __init__(
-        self, folder: Path, streams: dict[int, int], on_event: Callable[..., None]
+        self,
+        folder: Path,
+        streams: dict[int, int],
+        on_event: Callable[..., None],
+        stage_in_log: bool = True,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._stage_in_log = stage_in_log
         self._event = on_event
         self._lock = threading.Lock()
         self._streams = {
@@ -114,26 +127,29 @@ class Recorder:
     @property
     def bytes(self) -> int:
         """Bytes on disk: recorded, of other sizes, and staged."""
-        recorded = sum(stream.position + stream.odd_bytes for stream in self._streams.values())
+        recorded = sum(
+            (stream.position if stream.waiting is None else stream.waiting_end) + stream.odd_bytes
+            for stream in self._streams.values()
+        )
         return recorded + self._staged_end
 
     @property
     def taken(self) -> int:
         """Records accepted so far: recorded, or staged and not settled."""
         with self._lock:
-            staged = sum(s.count for txn in self._staged.values() for s in txn.values())
+            staged = sum(s.append.count for txn in self._staged.values() for s in txn.values())
             return self.records + staged
 
     @property
     def staged_open(self) -> int:
         """Transactions that hold records and are neither committed nor aborted."""
         with self._lock:
-            return sum(any(s.count for s in txn.values()) for txn in self._staged.values())
+            return sum(any(s.append.count for s in txn.values()) for txn in self._staged.values())
 
     def staged(self, txn: int) -> int:
         """Return how many records are staged under ``txn`` now."""
         with self._lock:
-            return sum(staged.count for staged in self._staged.get(txn, {}).values())
+            return sum(staged.append.count for staged in self._staged.get(txn, {}).values())
 
     def have(self, stream: int, writer: int, connection: int) -> int:
         """Make ``connection`` the writer's owner; return the next number."""
@@ -157,15 +173,7 @@ class Recorder:
             state = self._admit(append, connection)
             self._check_numbers(state, append.first_seq, append.writer)
             self._settle_style(state, append)
-            self._write(
-                append.stream,
-                append.writer,
-                append.first_seq,
-                append.count,
-                append.record_size,
-                append.region,
-                connection,
-            )
+            self._write(append, connection)
             self._advance(state, append.first_seq, append.count)
             return state.next_seq
 
@@ -182,15 +190,7 @@ class Recorder:
                     raise Refused(Code.NOT_ALLOWED, f"more than {MOST_STAGED:,} open STAGE")
                 self._staged_count += 1
             held = self._staged.setdefault(txn, {})
-            self._guard(_write_all, self._staging, append.region, self._staged_end)
-            held[place] = _Staged(
-                append.first_seq,
-                append.count,
-                append.record_size,
-                self._staged_end,
-                len(append.region),
-            )
-            self._staged_end += len(append.region)
+            held[place] = self._keep(txn, append)
 
     def commit(self, txn: int, connection: int) -> CommitOutcome:
         """Record all that was staged under ``txn``, or nothing (Refused)."""
@@ -201,21 +201,26 @@ class Recorder:
             held = self._staged.get(txn)
             if held is None:
                 return CommitOutcome.UNKNOWN
-            for (stream, writer), staged in held.items():
-                self._check_numbers(self._writer(stream, writer), staged.first_seq, writer)
-            for (stream, writer), staged in held.items():
-                region = os.pread(self._staging, staged.length, staged.position)
-                self._write(
-                    stream,
-                    writer,
-                    staged.first_seq,
-                    staged.count,
-                    staged.record_size,
-                    memoryview(region),
-                    connection,
-                    txn,
-                )
-                self._advance(self._writer(stream, writer), staged.first_seq, staged.count)
+            for staged in held.values():
+                append = staged.append
+                writer = self._writer(append.stream, append.writer)
+                self._check_numbers(writer, append.first_seq, append.writer)
+            for number, stream in self._streams.items():
+                if stream.waiting == txn:
+                    self._adopt(number, stream, held.values())
+            for staged in held.values():
+                append = staged.append
+                if staged.in_log:
+                    try:
+                        self._arrived(append, staged.length, time.monotonic_ns(), connection, txn)
+                    except OSError:
+                        self._cut(self._stream(append.stream))
+                        raise
+                else:
+                    region = os.pread(self._staging, staged.length, staged.position)
+                    self._write(append._replace(region=memoryview(region)), connection, txn)
+                writer = self._writer(append.stream, append.writer)
+                self._advance(writer, append.first_seq, append.count)
             self._committed.add(txn)
             self._drop(txn)
             return CommitOutcome.COMMITTED
@@ -233,6 +238,8 @@ class Recorder:
         """Close all files; what is recorded stays."""
         with self._lock:
             for stream in self._streams.values():
+                if stream.waiting is not None:
+                    self._cut(stream)
                 os.close(stream.fd)
                 stream.arrivals.close()
                 stream.digest.close()
@@ -240,7 +247,69 @@ class Recorder:
             os.close(self._staging)
             self._streams.clear()
 
+    def _keep(self, txn: int, append: Append) -> _Staged:
+        """Write staged records where they wait."""
+        stream, length = self._stream(append.stream), len(append.region)
+        told = append._replace(region=memoryview(b""))
+        fits = append.count > 0 and append.record_size == stream.record_size
+        if self._stage_in_log and fits and stream.waiting in (None, txn):
+            if stream.waiting is None:
+                stream.waiting = txn
+                stream.waiting_end = stream.marked = stream.position
+                stream.digest.mark()
+            staged = _Staged(told, length, stream.waiting_end, in_log=True)
+            try:
+                self._guard(_write_all, stream.fd, append.region, staged.position)
+            except OSError:
+                os.ftruncate(stream.fd, staged.position)
+                raise
+            stream.digest.update(append.region)
+            stream.waiting_end += length
+        else:
+            staged = _Staged(told, length, self._staged_end, in_log=False)
+            self._guard(_write_all, self._staging, append.region, staged.position)
+            self._staged_end += length
+        return staged
+
+    def _adopt(self, number: int, stream: _Stream, held: Iterable[_Staged]) -> None:
+        """Have what waits in the log follow its records at once; move it if there are gaps."""
+        end = stream.position
+        for staged in held:
+            if staged.append.stream == number and staged.append.count:
+                follows = staged.in_log and staged.position == end
+                end = end + staged.length if follows else -1
+        if end == stream.waiting_end:
+            stream.waiting = None
+        else:
+            self._make_way(number)
+
+    def _make_way(self, number: int) -> None:
+        """Move what waits in the log to ``staged.bin``: something else comes before it."""
+        stream = self._stream(number)
+        if stream.waiting is None:
+            return
+        for staged in self._staged[stream.waiting].values():
+            if staged.in_log and staged.append.stream == number:
+                region = os.pread(stream.fd, staged.length, staged.position)
+                self._guard(_write_all, self._staging, memoryview(region), self._staged_end)
+                staged.position, staged.in_log = self._staged_end, False
+                self._staged_end += staged.length
+        self._cut(stream)
+
+    @staticmethod
+    def _cut(stream: _Stream) -> None:
+        """Remove from the log what waits there, or what could not be recorded."""
+        os.ftruncate(stream.fd, stream.position)
+        stream.digest.go_back()
+        at, stream.waiting = stream.marked, None
+        while region := os.pread(stream.fd, BLOCK, at):  # recorded before the disk was full
+            stream.digest.update(region)
+            at += len(region)
+
     def _drop(self, txn: int) -> None:
+        for stream in self._streams.values():
+            if stream.waiting == txn:
+                self._cut(stream)
         self._staged_count -= len(self._staged.pop(txn, ()))
         if not self._staged and self._staged_end:
             os.ftruncate(self._staging, 0)
@@ -295,56 +364,59 @@ class Recorder:
         if first_seq != UNNUMBERED:
             state.next_seq = max(state.next_seq, first_seq + count)
 
-    def _write(
-        self,
-        number: int,
-        writer: int,
-        first_seq: int,
-        count: int,
-        record_size: int,
-        region: memoryview,
-        connection: int,
-        txn: int | None = None,
-    ) -> None:
-        if count == 0:
+    def _write(self, append: Append, connection: int, txn: int | None = None) -> None:
+        """Record records whose bytes are not in the log yet."""
+        if not append.count:
+            return
+        stream = self._stream(append.stream)
+        if append.record_size != stream.record_size:
+            self._write_odd(stream, append)
             return
         t_ns = time.monotonic_ns()
-        stream = self._stream(number)
-        if record_size != stream.record_size:
-            self._guard(_append, stream.odd_path, region)
-            stream.odd_digest.update(region)
-            stream.odd_bytes += len(region)
-            self._event(
-                EventKind.ODD_OUTPUT,
-                t_ns,
-                stream=number,
-                writer=writer,
-                first_seq=first_seq,
-                count=count,
-                record_size=record_size,
-                expected=stream.record_size,
-            )
-            stream.records += count
-            return
+        self._make_way(append.stream)
         try:
-            self._guard(_write_all, stream.fd, region, stream.position)
-            self._guard(
-                stream.arrivals.add,
-                t_ns,
-                writer,
-                first_seq,
-                stream.position // (record_size + 4),
-                count,
-                connection,
-                txn or 0,
-                txn is not None,
-            )
+            self._guard(_write_all, stream.fd, append.region, stream.position)
+            self._arrived(append, len(append.region), t_ns, connection, txn)
         except OSError:
             os.ftruncate(stream.fd, stream.position)
             raise
-        stream.digest.update(region)
-        stream.position += len(region)
-        stream.records += count
+        stream.digest.update(append.region)
+
+    def _arrived(
+        self, append: Append, length: int, t_ns: int, connection: int, txn: int | None
+    ) -> None:
+        """Record that the next bytes of the log have arrived; ``t_ns``: when."""
+        stream = self._stream(append.stream)
+        self._guard(
+            stream.arrivals.add,
+            t_ns,
+            append.writer,
+            append.first_seq,
+            stream.position // (append.record_size + 4),
+            append.count,
+            connection,
+            txn or 0,
+            txn is not None,
+        )
+        stream.position += length
+        stream.records += append.count
+
+    def _write_odd(self, stream: _Stream, append: Append) -> None:
+        t_ns = time.monotonic_ns()
+        self._guard(_append, stream.odd_path, append.region)
+        stream.odd_digest.update(append.region)
+        stream.odd_bytes += len(append.region)
+        self._event(
+            EventKind.ODD_OUTPUT,
+            t_ns,
+            stream=append.stream,
+            writer=append.writer,
+            first_seq=append.first_seq,
+            count=append.count,
+            record_size=append.record_size,
+            expected=stream.record_size,
+        )
+        stream.records += append.count
 
     def _guard(self, write: Callable[..., Any], *arguments: Any) -> None:
         """Call a write; note the first failure, so that the run ends with its reason."""

@@ -99,3 +99,17 @@ def test_blocks_give_the_digest_of_the_whole(sizes):
         digest.update(memoryview(piece))
     assert digest.hexdigest() == hashlib.sha256(b"".join(data)).hexdigest()
     digest.close()
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK, 3 * BLOCK + 7])
+@pytest.mark.parametrize("before", [0, 5, 40 * BLOCK])
+def test_a_digest_goes_back_to_its_mark(size, before):
+    digest, data = BlockDigest(), os.urandom(before)
+    digest.update(data)
+    digest.mark()
+    for _ in range(2):
+        digest.update(os.urandom(size))
+        digest.go_back()
+    digest.update(b"end")
+    assert digest.hexdigest() == hashlib.sha256(data + b"end").hexdigest()
+    digest.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import subprocess
 import sys
@@ -116,12 +118,19 @@ def play(recorder, step):
         return refused.code
 
 
+def digests(folder):
+    """Return the SHA-256 of the files of stream 0 that are there, by name."""
+    held = [path for path in folder.iterdir() if path.stem == "s0"]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in held}
+
+
+@pytest.mark.parametrize("in_log", [True, False])
 @settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=25))
-def test_recorder_does_what_the_model_does(sequence):
+def test_recorder_does_what_the_model_does(in_log, sequence):
     model = Model()
     with tempfile.TemporaryDirectory() as name:
-        recorder = Recorder(Path(name), {0: 8}, lambda *_, **__: None)
+        recorder = Recorder(Path(name), {0: 8}, lambda *_, **__: None, in_log)
         for step in sequence:
             assert play(recorder, step) == getattr(model, step[0])(*step[1:]), step
         assert recorder.staged_open == sum(
@@ -130,6 +139,91 @@ def test_recorder_does_what_the_model_does(sequence):
         assert recorder.records == sum(len(numbers) for *_, numbers in model.log)
         recorder.close()
         assert recorded(Path(name)) == model.log
+        assert digests(Path(name)).items() <= recorder.sha256().items()
+
+
+def nobody(*_, **__):
+    """Hear no event."""
+
+
+@pytest.mark.parametrize("in_log", [True, False])
+def test_staged_records_wait_in_the_log_where_nobody_reads_it(tmp_path, in_log):
+    recorder = Recorder(tmp_path, {0: 8}, nobody, in_log)
+    log, aside = tmp_path / "s0.log", tmp_path / "staged.bin"
+    recorder.stage(1, append(0, 5, 6), 1)
+    recorder.stage(1, append(0, 7, writer=1), 1)
+    assert (log.stat().st_size, aside.stat().st_size) == ((36, 0) if in_log else (0, 36))
+    assert (recorder.records, recorder.taken, recorder.bytes) == (0, 3, 36)
+    recorder.commit(1, 1)
+    assert (log.stat().st_size, aside.stat().st_size, recorder.bytes) == (36, 0, 36)
+    recorder.stage(2, append(2, 8), 1)
+    recorder.abort(2)
+    assert log.stat().st_size == 36
+    recorder.stage(3, append(2, 9), 1)  # neither committed nor aborted
+    recorder.close()
+    assert recorded(tmp_path) == [(0, 0, [5, 6]), (1, 0, [7])]
+    assert digests(tmp_path).items() <= recorder.sha256().items()
+
+
+def test_what_waits_in_the_log_makes_way(tmp_path):
+    recorder = Recorder(tmp_path, {0: 8}, nobody)
+    recorder.stage(1, append(0, 5), 1)
+    recorder.append(append(0, 6, writer=1), 1)
+    recorder.stage(2, append(0, 7, writer=2), 1)
+    recorder.stage(1, append(0, 8, writer=3), 1)
+    recorder.commit(1, 1)
+    recorder.stage(2, append(0, 9, writer=2), 1)
+    recorder.commit(2, 1)
+    recorder.close()
+    values = [(1, 0, [6]), (0, 0, [5]), (3, 0, [8]), (2, 0, [9])]
+    assert recorded(tmp_path) == values
+    assert digests(tmp_path).items() <= recorder.sha256().items()
+
+
+@pytest.mark.parametrize("again", ["first", "last"])
+def test_a_stage_that_was_replaced_leaves_no_gap_in_the_log(tmp_path, again):
+    recorder = Recorder(tmp_path, {0: 8}, nobody)
+    recorder.stage(1, append(0, 5), 1)
+    recorder.stage(1, append(0, 6, writer=1), 1)
+    recorder.stage(1, append(0, 7, 8, writer=int(again == "last")), 1)
+    recorder.commit(1, 1)
+    recorder.append(append(0, 9, writer=2), 1)
+    recorder.close()
+    first, last = ([7, 8], [6]) if again == "first" else ([5], [7, 8])
+    assert recorded(tmp_path) == [(0, 0, first), (1, 0, last), (2, 0, [9])]
+    assert digests(tmp_path).items() <= recorder.sha256().items()
+
+
+COMMIT_INTO_A_FULL_DISK = """
+import json, os, resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from tests.log_server.logbench import append
+from tickproof.conformance.log_server.recorder import Recorder
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+recorder = Recorder(Path({folder!r}), {{0: 8}}, lambda *_, **__: None)
+for writer in range(3):
+    recorder.stage(1, append(0, writer, writer=writer), 1)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+try:
+    recorder.commit(1, 1)
+except OSError as error:
+    raised = error.errno
+recorder.close()
+print(json.dumps([raised, recorder.sha256()["s0.log"]]))
+"""
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_a_commit_leaves_a_true_digest(tmp_path):
+    code = COMMIT_INTO_A_FULL_DISK.format(here=ROOT, folder=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    raised, digest = json.loads(done.stdout)
+    assert raised == errno.ENOSPC  # for the row of the third
+    assert (tmp_path / "s0.log").stat().st_size == 24  # two arrivals of 49 bytes have room
+    assert digest == digests(tmp_path)["s0.log"]
 
 
 ROOT = str(Path(__file__).parents[2])
