@@ -19,8 +19,14 @@ PARTITIONS: Final = 4
 #: A passthrough record is as long as one of Market Spread.
 PAYLOAD_BYTES: Final = 52
 KEYS: Final = 10_000
-#: The most that a record takes on disk, in the input and again in the output.
-RECORD_BYTES: Final = 2 * (PAYLOAD_BYTES + 4)
+#: The most bytes that a record of a steady run takes on disk, its output included. A market
+#: rejects few orders.
+_DISK_BYTES: Final[dict[App, int]] = {
+    "passthrough": 2 * (PAYLOAD_BYTES + 4),
+    "double": 2 * 12,
+    "count": 20 + 28,
+    "market-spread": PAYLOAD_BYTES + 4 + 1,
+}
 #: The part of the input of a paced run that is not measured: the engine warms up meanwhile.
 _WARM_UP: Final = 0.2
 _TICKS_A_SECOND: Final = 100
@@ -78,7 +84,9 @@ class Plan:
     @property
     def disk_bytes(self) -> int:
         """Bytes that the largest run takes on disk, without the state of its engine."""
-        return int(max(self.messages, self.pace * self.seconds)) * RECORD_BYTES
+        paced = self.pace * self.seconds if self.latency or self.kills else 0
+        steady = self.messages * max(_DISK_BYTES[app] for app in self.apps)
+        return max(steady, int(paced * max(_DISK_BYTES.values())))
 
 
 def steady_scenario(
