@@ -34,6 +34,8 @@ Numbers = Callable[[click.Context, click.Parameter, str], tuple[int, ...]]
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+#: A place in a file system of Hadoop; one letter may be a drive.
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/.*")
 #: Sessions or scenarios that an error names.
 _MOST: Final = 8
 #: The folder of a session, named after when it began and its seed.
@@ -96,6 +98,14 @@ def spark(what: str) -> Decorator:
 
 
 def _run_folder(_context: click.Context, _parameter: click.Parameter, run: Path) -> Path:
+    return _expected_run(run)
+
+
+def _run_or_uri(_context: click.Context, _parameter: click.Parameter, run: str) -> Path | str:
+    return run if _URI.fullmatch(run) else _expected_run(Path(run))
+
+
+def _expected_run(run: Path) -> Path:
     try:
         run.stat()
     except PermissionError as error:
@@ -147,6 +157,12 @@ RUN = click.argument(
     metavar="RUN",
     callback=_run_folder,
     shell_complete=completion.runs,
+)
+
+
+#: A run folder, a pack, or the URI of a run folder, which is not looked at.
+RUN_OR_URI = click.argument(
+    "run", metavar="RUN", callback=_run_or_uri, shell_complete=completion.runs
 )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,12 @@ import click
 from rich.text import Text
 
 from tickproof.conformance.cli import completion, options
-from tickproof.conformance.cli.options import RUN, Command
+from tickproof.conformance.cli.options import RUN, RUN_OR_URI, Command
 from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError, SparkNotStarted
 from tickproof.conformance.report import style
 from tickproof.conformance.text import command_line
-from tickproof.conformance.verdicts import EXIT_KIT_ERROR
+from tickproof.conformance.verdicts import EXIT_KIT_ERROR, Outcome
 
 
 def _digest(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
@@ -27,7 +29,7 @@ def _digest(_context: click.Context, _parameter: click.Parameter, text: str | No
 
 
 @click.command(cls=Command)
-@RUN
+@RUN_OR_URI
 @options.spark("Judge on Spark: for more than one machine can hold.")
 @click.option(
     "--root",
@@ -36,28 +38,33 @@ def _digest(_context: click.Context, _parameter: click.Parameter, text: str | No
     callback=_digest,
     help="Refuse a run whose root is another: the digest that `run`, `check` or `pack` printed.",
 )
-def check(run: Path, master: str | None, expected: str | None) -> int:
-    """Judge a recorded RUN again, from its folder or a pack of it."""
+def check(run: Path | str, master: str | None, expected: str | None) -> int:
+    """Judge a recorded RUN again, from its folder or a pack of it.
+
+    With --spark, RUN may be the URI of a folder that Spark can read, as s3a://BUCKET/RUN.
+    """
+    if isinstance(run, str) and master is None:
+        raise click.UsageError(f"RUN: {run}: a URI needs --spark")
     with loading():
         from tickproof.conformance import spark_check
-        from tickproof.conformance.explain import with_stories
         from tickproof.conformance.history import seal
         from tickproof.conformance.report import terminal
         from tickproof.conformance.report.json_report import result
-        from tickproof.conformance.session import judging
         from tickproof.conformance.session.pack import opened_run
         from tickproof.conformance.suites import registry
 
     known = registry.load()
     try:
-        with opened_run(run) as folder:
+        with ExitStack() as stack:
+            if isinstance(run, str):
+                folder, judge = stack.enter_context(spark_check.fetched(run, master or ""))
+            else:
+                folder = stack.enter_context(opened_run(run))
+                judge = partial(_judged, folder, master)
             root = seal.root(folder)
             if expected not in (None, root):
                 raise HistoryError(f"{run}: root {root or 'missing'}, expected {expected}")
-            if master is None:
-                outcomes = with_stories(judging.recheck(folder))
-            else:
-                outcomes = spark_check.recheck(folder, master)
+            outcomes = judge()
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error
     except SparkNotStarted as error:
@@ -70,6 +77,16 @@ def check(run: Path, master: str | None, expected: str | None) -> int:
     terminal.details(console, results, None)
     terminal.root(console, root)
     return terminal.status(console, [decided.verdict for decided in results])
+
+
+def _judged(folder: Path, master: str | None) -> list[Outcome]:
+    from tickproof.conformance import spark_check
+    from tickproof.conformance.explain import with_stories
+    from tickproof.conformance.session import judging
+
+    if master is None:
+        return with_stories(judging.recheck(folder))
+    return spark_check.recheck(folder, master)
 
 
 @click.command(cls=Command)

@@ -17,8 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from tickproof.conformance.checkers.arrays import mix, read
+from tickproof.conformance.spark_check import remote
 
 if TYPE_CHECKING:
+    from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA: Final = "part int, source int, start long, records binary, places binary, times binary"
@@ -46,8 +48,9 @@ MOST_GROWTH: Final = 4.0
 class Source:
     """Records of one file. ``field``: the payload within a framed record, or "" for all.
 
-    ``kept``: the dtype of what a cut keeps of each record. ``arrivals``: of output, the
-    path of its arrival table, its dtype and how many of its rows count.
+    ``kept``: the dtype of what a cut keeps of each record. ``arrivals``: of output, the path of
+    its arrival table, its dtype and how many of its rows count; or the rows. ``remote``: ``path``
+    is a URI.
     """
 
     path: str
@@ -55,7 +58,8 @@ class Source:
     field: str
     records: int
     kept: np.dtype
-    arrivals: tuple[str, np.dtype, int] | None = None
+    arrivals: tuple[str, np.dtype, int] | Broadcast[np.ndarray] | None = None
+    remote: bool = False
 
     def array(self) -> np.ndarray:
         """Return all records, as a memory map."""
@@ -68,8 +72,11 @@ class Source:
         """Return the arrival times of output records [start, end)."""
         if self.arrivals is None:
             return np.empty(0, np.int64)
-        path, dtype, count = self.arrivals
-        rows = np.memmap(path, dtype, "r", shape=(count,))
+        if isinstance(self.arrivals, tuple):
+            path, dtype, count = self.arrivals
+            rows = np.memmap(path, dtype, "r", shape=(count,))
+        else:
+            rows = self.arrivals.value
         # By bisection in the file: numpy would copy a column of the whole table.
         low = bisect.bisect_right(rows["index"], start) - 1
         high = bisect.bisect_left(rows["index"], end)
@@ -126,10 +133,9 @@ def blocks(
 ) -> DataFrame:
     """Return the blocks of all sources, each cut by the cutter of its number."""
 
-    def cut(number: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        source = sources[number]
-        cut = cutters[number](read(source.array(), start, end))
-        places, times = np.arange(start, end), source.times(start, end)
+    def cut(number: int, start: int, records: np.ndarray) -> Iterator[pa.RecordBatch]:
+        cut, end = cutters[number](records), start + len(records)
+        places, times = np.arange(start, end), sources[number].times(start, end)
         if cut.rows is not None:
             places, times = places[cut.rows], times[cut.rows] if len(times) else times
         yield block_batch(number, start, cut.records, cut.words, places, times, parts)
@@ -142,9 +148,8 @@ def scan(
 ) -> Iterator[bytes]:
     """Yield ``look(source, start, records)`` of every slice, in order; empty bytes left out."""
 
-    def found(number: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        seen = look(number, start, read(sources[number].array(), start, end))
-        if seen:
+    def found(number: int, start: int, records: np.ndarray) -> Iterator[pa.RecordBatch]:
+        if seen := look(number, start, records):
             yield pa.RecordBatch.from_pydict({"found": pa.array([seen], pa.binary())})
 
     for row in _over_slices(spark, sources, found, "found binary").toLocalIterator(True):
@@ -154,17 +159,48 @@ def scan(
 def _over_slices(
     spark: SparkSession,
     sources: Sequence[Source],
-    function: Callable[[int, int, int], Iterator[pa.RecordBatch]],
+    function: Callable[[int, int, np.ndarray], Iterator[pa.RecordBatch]],
     schema: str,
 ) -> DataFrame:
-    plan = slices(sources, int(SLICE_BYTES * growth(total_bytes(sources))))
+    """Return what ``function(source, start, records)`` yields for each slice of all sources."""
+    size = int(SLICE_BYTES * growth(total_bytes(sources)))
+    if any(source.remote for source in sources):
+        return _over_remote_slices(spark, sources, function, size, schema)
+    plan = slices(sources, size)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from function(*plan[number])
+                source, start, end = plan[number]
+                yield from function(source, start, read(sources[source].array(), start, end))
 
     return spark.range(0, len(plan), 1, max(1, len(plan))).mapInArrow(run, schema)
+
+
+def _over_remote_slices(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    function: Callable[[int, int, np.ndarray], Iterator[pa.RecordBatch]],
+    size: int,
+    schema: str,
+) -> DataFrame:
+    def looks(number: int) -> remote.Look:
+        field = sources[number].field
+
+        def look(start: int, records: np.ndarray) -> Iterator[pa.RecordBatch]:
+            return function(number, start, read(records[field], 0, len(records)))
+
+        return look
+
+    made = spark.createDataFrame([], schema)
+    for number, source in enumerate(sources):
+        if source.records:
+            made = made.unionAll(
+                remote.over_slices(
+                    spark, source.path, source.layout, source.records, looks(number), size, schema
+                )
+            )
+    return made
 
 
 def block_batch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,7 @@ from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.spark_check import input
 from tickproof.conformance.spark_check import values as judged
 from tickproof.conformance.spark_check.blocks import Source
+from tickproof.conformance.spark_check.remote import RemoteRun
 from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.judge import Unknown
 from tickproof.conformance.verdicts import Reason
@@ -36,21 +38,33 @@ _CHUNK: Final = 1 << 18
 
 
 class ScaledHistory(History):
-    """A history whose values and sequences are judged by Spark."""
+    """A history whose values and sequences are judged by Spark.
 
-    def __init__(self, folder: Path, spark: SparkSession) -> None:
+    ``remote``: where the run is, if ``folder`` is a copy of all but its input.
+    """
+
+    def __init__(self, folder: Path, spark: SparkSession, remote: RemoteRun | None = None) -> None:
         super().__init__(folder.absolute())
-        self._spark = spark
+        self._spark, self._remote = spark, remote
 
     @property
     def other_ways(self) -> Mapping[str, Callable[[History], Any]]:
         """Evidence that Spark computes."""
-        return {
-            "values": _values,
-            "sequences": _sequences,
-            "wrapping_inputs": _wrapping_inputs,
-            "end_keys": _end_keys,
-        }
+        ways = {"values": _values, "wrapping_inputs": _wrapping_inputs, "end_keys": _end_keys}
+        # Of a copy the driver has the arrivals, and executors do not.
+        return ways if self._remote else ways | {"sequences": _sequences}
+
+    def verify(self) -> None:
+        """Expect every file to be as it was sealed, also partitions that were not copied."""
+        super().verify()
+        if self._remote is None:
+            return
+        expected = {row.file: row.sha256 for row in self.partitions}
+        if added := set(self._remote.partitions) - expected.keys():
+            raise HistoryError(f"{self._remote.at(min(added))}: added after the run")
+        for name, digest in self._remote.digests().items():
+            if digest != expected[name]:
+                raise HistoryError(f"{self._remote.at(name)}: changed after it was recorded")
 
     def inputs(self, dtype: np.dtype, stream: int = 0) -> list[np.ndarray]:
         """Return the payloads of each partition, where they are few enough for one process.
@@ -66,6 +80,9 @@ class ScaledHistory(History):
                 f"up to {DRIVER_BYTES >> 20} MiB of input for this test on Spark",
                 f"{size >> 20} MiB: run `tickproof check` without --spark",
             )
+        if self._remote:
+            self._have_input()
+            self._remote.copy(self._remote.partitions, self.folder)
         return super().inputs(dtype, stream)
 
     def outputs(self, dtype: np.dtype, stream: int = 0) -> OutputLog:
@@ -90,6 +107,19 @@ class ScaledHistory(History):
             )
         return OutputLog(self._framed(log, dtype, records), arrivals[:whole])
 
+    def _have_input(self) -> None:
+        if self._remote is None:
+            super()._have_input()
+            return
+        for row in self.partitions:
+            size, held = row.records * (4 + row.record_size), self._remote.sizes.get(row.file)
+            if held is None or held < size:
+                raise HistoryError(
+                    f"{self._remote.at(row.file)}: {held or 0:,} bytes, expected {size:,}; a run "
+                    "by its URI needs its input (bench engines --keep leaves it, generate "
+                    "partitions makes it)"
+                )
+
     def _make_input(self, recipe: dict[str, Any], folder: Path) -> dict[str, str]:
         paths = input.write(self._spark, recipe, folder)
         digests = input.digests(self._spark, paths)
@@ -111,19 +141,17 @@ class ScaledHistory(History):
         ]
         output = self._source("output/s0.log", app.output_layout(size), len(log))
         table = str(self.folder / "output" / "s0.arrivals")
-        output = Source(
-            output.path,
-            output.layout,
-            output.field,
-            output.records,
-            output.kept,
-            (table, ARRIVAL, len(log.arrivals)),
-        )
-        return judged.Files(self._spark, streams, output, log)
+        arrivals = (table, ARRIVAL, len(log.arrivals))
+        if self._remote:
+            arrivals = self._spark.sparkContext.broadcast(np.array(log.arrivals))
+        return judged.Files(self._spark, streams, replace(output, arrivals=arrivals), log)
 
     def _source(self, name: str, dtype: np.dtype, records: int) -> Source:
+        source = Source(str(self.folder / name), framed(dtype), "payload", records, dtype)
+        if self._remote:
+            return replace(source, path=self._remote.at(name), remote=True)
         self._framed(name, dtype, records)  # it is as long as it must be
-        return Source(str(self.folder / name), framed(dtype), "payload", records, dtype)
+        return source
 
 
 def _values(history: ScaledHistory) -> Findings:
@@ -178,6 +206,6 @@ def _end_keys(history: ScaledHistory) -> set[int]:
     return set().union(*judged.looked(history.files(), evidence.ends_among))
 
 
-def opener(spark: SparkSession) -> Callable[[Path], ScaledHistory]:
+def opener(spark: SparkSession, remote: RemoteRun | None = None) -> Callable[[Path], ScaledHistory]:
     """Return what opens a run folder for Spark; see session.recheck."""
-    return partial(ScaledHistory, spark=spark)
+    return partial(ScaledHistory, spark=spark, remote=remote)

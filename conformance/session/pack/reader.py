@@ -37,8 +37,8 @@ def opened_run(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def naming(path: Path, copy: Path) -> Iterator[None]:
-    """Name ``path`` in what is raised about a copy of it that nobody has seen."""
+def naming(path: Path | str, copy: Path) -> Iterator[None]:
+    """Name ``path``, or a URI, in what is raised about a copy of it that nobody has seen."""
     try:
         yield
     except HistoryError as error:
