@@ -73,6 +73,8 @@ def check(run: Path | str, master: str | None, expected: str | None) -> int:
         result(replace(outcome, run=str(run)), known.get(outcome.requirement))
         for outcome in outcomes
     ]
+    if isinstance(run, str):  # a Path would take a slash of it away
+        results = [one.model_copy(update={"run": run}) for one in results]
     console = style.console()
     terminal.details(console, results, None)
     terminal.root(console, root)

@@ -21,7 +21,7 @@ from tickproof.conformance.cli.main import cli
 from tickproof.conformance.session.judging import recheck
 from tickproof.conformance.spark_check import history, remote
 from tickproof.conformance.spark_check import spark as starting
-from tickproof.conformance.verdicts import Verdict
+from tickproof.conformance.verdicts import EXIT_FAIL, Verdict
 from tickproof.generators.layouts import NUMBER, framed, in_frames
 
 # Executors know the kit, not its tests: functions of this module travel whole.
@@ -86,14 +86,17 @@ def test_damage_shows_by_the_uri_too(copy_of, mounted, scenario):
     assert "fail" in {outcome["verdict"] for outcome in outcomes}
 
 
-def test_the_command_says_the_same(recorded):
-    run = recorded.run("double")
+def test_the_command_says_the_same(copy_of):
+    run = copy_of("double")
+    damaged(seed=1)(run)
+    t.sealed(run)
     path, uri = (
-        CliRunner().invoke(cli, ["check", *words, "--spark"], standalone_mode=False)
-        for words in ([str(run)], [run.as_uri()])
+        CliRunner().invoke(cli, ["check", words, "--spark"], standalone_mode=False)
+        for words in (str(run), run.as_uri())
     )
-    assert (uri.return_value, uri.output) == (path.return_value, path.output)
-    assert "SL-DOUBLE" in uri.output
+    assert uri.return_value == path.return_value == EXIT_FAIL
+    assert uri.output.replace(run.as_uri(), str(run)) == path.output
+    assert f"run folder {run.as_uri()}\n" in uri.output
 
 
 @pytest.mark.parametrize("records", [0, 1, 999, 1000, 1001, 3000, 3123])
