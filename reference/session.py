@@ -26,7 +26,7 @@ SETTINGS = {
 
 
 def start(
-    master: str,
+    master: str | None,
     settings: Mapping[str, str] = {},
     *,
     state_partitions: int = 2,
@@ -34,7 +34,8 @@ def start(
 ) -> SparkSession:
     """Start Spark on a cluster, ``local-cluster[2,1,800]`` say; ``settings`` win over SETTINGS.
 
-    state_partitions: how many tasks share the state; fixed for the life of a checkpoint.
+    master: None for that of spark-submit. state_partitions: how many tasks share the state; fixed
+    for the life of a checkpoint.
     """
     memory = f"{memory_mb}m"
     sizes = {
@@ -42,7 +43,9 @@ def start(
         "spark.executor.memory": memory,
         "spark.driver.memory": memory,
     }
-    builder = SparkSession.builder.master(master).appName("tickproof")
+    builder = SparkSession.builder.appName("tickproof")
+    if master is not None:
+        builder = builder.master(master)
     for key, value in {**SETTINGS, **sizes, **settings}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
