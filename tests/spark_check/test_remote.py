@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from pyspark import cloudpickle
 
 from tests.long import LONG
+from tests.reference.hdfs import hdfs
 from tests.spark_check.damage import damaged
 from tests.suites import tampering as t
 from tickproof.conformance import spark_check
@@ -84,6 +85,20 @@ def test_damage_shows_by_the_uri_too(copy_of, mounted, scenario):
     outcomes = judged(mounted(folder))
     assert outcomes == list(map(dict_of, recheck(folder)))
     assert "fail" in {outcome["verdict"] for outcome in outcomes}
+
+
+@LONG
+def test_a_run_on_hdfs_is_judged_as_by_its_path(spark, copy_of, tmp_path):
+    folder = copy_of("market-merged-rejects")
+    damaged(seed=1)(folder)
+    t.sealed(folder)
+    path = spark._jvm.org.apache.hadoop.fs.Path
+    (tmp_path / "hdfs").mkdir()
+    with hdfs(tmp_path / "hdfs") as url:
+        system = path(url).getFileSystem(spark._jsc.hadoopConfiguration())
+        system.copyFromLocalFile(path(folder.as_uri()), path(f"{url}/run"))
+        assert judged(f"{url}/run") == list(map(dict_of, recheck(folder)))
+        system.close()
 
 
 def test_the_command_says_the_same(copy_of):
