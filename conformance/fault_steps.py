@@ -254,7 +254,7 @@ class KillBrokerStep(FaultStep):
 
 
 class KillLeaderStep(FaultStep):
-    """SIGKILL of one broker of three. alone_s: how long its followers stand still before."""
+    """SIGKILL of one broker of three. alone_s: how long before it is kept from its followers."""
 
     do = "kill"
     target: Literal["leader"] = "leader"

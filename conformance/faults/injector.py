@@ -76,7 +76,7 @@ class Brokers(Protocol):
     def kill_leader(self, connection: int, alone_s: float) -> int:
         """Kill the broker that a connection leads to; raises LookupError without others.
 
-        Returns how many records of output it acknowledged while its followers stood still.
+        Returns how many records of output it acknowledged while it was kept from its followers.
         """
 
 

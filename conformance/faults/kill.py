@@ -89,7 +89,7 @@ class KillLeader(ProcessFault):
     def alone(self) -> str:
         """What comes before it, as the sentence goes on."""
         seconds = self.step.alone_s
-        return f", {seconds:g} s after others last got what it took," if seconds else ""
+        return f" that was kept from its followers for {seconds:g} s" if seconds else ""
 
     def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
         return partial(injector.kill_leader, crew, self.step.alone_s)

@@ -22,7 +22,7 @@ class FiredFault(Event, kind=EventKind.FAULT):
     the one that it was done to. Of a loss of power: writes, operations on the state since the one
     before; unsynced, files and changes of names that no fsync had covered; and what of them was
     lost (lost_bytes, lost_names, paths of some lost_files). alone: records of output that a broker
-    acknowledged while its followers stood still, before it died.
+    acknowledged while it was kept from its followers, before it died.
     """
 
     step: FaultStep

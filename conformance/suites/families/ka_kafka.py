@@ -395,8 +395,8 @@ KA.requirement(
     "KA-LEADER",
     "nothing acknowledged is lost as another broker leads",
     """Of three brokers that keep each record three times, one dies: the leader of a partition, or a
-    coordinator, with a request under way; once as its followers stand still, so that it alone has
-    what it acknowledged to a client that does not wait for them. Others lead from then on.
+    coordinator, with a request under way; once after it was kept from its followers, so that it
+    alone has what it acknowledged to a client that does not wait for them. Then others lead.
     If it fails, output was acknowledged before the followers had it (acks=1), a request without an
     answer was taken for done, or the engine knows one broker only.""",
     clauses="eut-one-cut kafka-broker kafka-leader app-count-again",
