@@ -73,10 +73,10 @@ class Brokers(Protocol):
     def restart(self) -> None:
         """Kill every broker, and start them again."""
 
-    def kill_leader(self, connection: int, alone_s: float) -> int:
-        """Kill the broker that a connection leads to; raises LookupError without others.
+    def kill_leader(self, connection: int, alone_s: float) -> dict[str, int]:
+        """Kill the broker that a connection leads to, and return facts as `FiredFault` has them.
 
-        Returns how many records of output it acknowledged while it was kept from its followers.
+        Raises LookupError: there are no others.
         """
 
 
@@ -316,8 +316,8 @@ class ProcessFaultInjector:
         Raises LookupError: there are no others.
         """
         with self._away() as brokers:
-            alone = brokers.kill_leader(crew.connection, alone_s)
-        return {"pids": [], "alone": alone}
+            facts = brokers.kill_leader(crew.connection, alone_s)
+        return {"pids": [], **facts}
 
     @contextlib.contextmanager
     def _away(self) -> Iterator[Brokers]:

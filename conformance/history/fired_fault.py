@@ -22,7 +22,8 @@ class FiredFault(Event, kind=EventKind.FAULT):
     the one that it was done to. Of a loss of power: writes, operations on the state since the one
     before; unsynced, files and changes of names that no fsync had covered; and what of them was
     lost (lost_bytes, lost_names, paths of some lost_files). alone: records of output that a broker
-    acknowledged while it was kept from its followers, before it died.
+    acknowledged while it was kept from its followers, before it died; waiting: requests that change
+    something, and that it had not answered.
     """
 
     step: FaultStep
@@ -50,6 +51,7 @@ class FiredFault(Event, kind=EventKind.FAULT):
     lost_names: int = 0
     lost_files: tuple[str, ...] = ()
     alone: int = 0
+    waiting: int = 0
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:

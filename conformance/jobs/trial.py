@@ -1079,10 +1079,13 @@ class Trial:
         if strike.seconds and held is not None:
             held.set_result(False)  # output has to reach the one that is alone
         try:
-            alone = self._brokers.kill_leader(connection, strike.seconds, self._feed_for)
+            facts = self._brokers.kill_leader(connection, strike.seconds, self._feed_for)
         except LookupError:  # on a busy machine the others may lag behind
-            alone, under_way = 0, ""
-        if alone:
+            facts, under_way = {"alone": 0, "waiting": 0}, ""
+        if strike.seconds:
+            waits = f"{counted(facts['waiting'], 'request')} without an answer"
+            under_way = waits if facts["waiting"] else ""
+        if alone := facts["alone"]:
             under_way = f"{counted(alone, 'record')} that it had acknowledged alone"
         self._note(strike, "a broker of three", fetched, under_way)
 

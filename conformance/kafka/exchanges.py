@@ -94,9 +94,9 @@ class Conversation:
         self._positions: dict[tuple[Topic, int], int] = {}
 
     @property
-    def owes_effects(self) -> bool:
-        """True if a request that changes something has no answer yet."""
-        return any(one.has_effect for one in self._waiting)
+    def owes_effects(self) -> int:
+        """How many requests that change something have no answer yet."""
+        return sum(one.has_effect for one in self._waiting)
 
     def understand(self, head: Header, frame: memoryview) -> Exchange:
         """Read a request as far as it means something."""

@@ -45,12 +45,13 @@ class OwnBrokers:
 
     def kill_leader(
         self, connection: int, alone_s: float, wait: Callable[[float], object] | None = None
-    ) -> int:
+    ) -> dict[str, int]:
         """Kill the broker that a connection leads to, and wait until others lead in its place.
 
-        For ``alone_s`` before it dies, no other gets what it takes; returns how many records of
-        output it acknowledged meanwhile, which nobody else has. It comes back by itself; a second
-        death waits for that, see `ready`. wait: lets so many seconds pass, in which input goes on.
+        For ``alone_s`` before it dies, no other gets what it takes. Returns as "alone" how many
+        records of output it acknowledged meanwhile, which nobody else has; as "waiting" how many
+        requests that change something it had not answered. It comes back by itself; a second death
+        waits for that, see `ready`. wait: lets so many seconds pass, in which input goes on.
         Raises KafkaUnavailable; LookupError where no others have all that it has.
         """
         wait = wait or self._over.wait
@@ -63,7 +64,7 @@ class OwnBrokers:
             wait(min(alone_s, SETTLED_S))
             before = taken[number]
             wait(max(0.0, alone_s - SETTLED_S))
-            alone = taken[number] - before
+            alone, waiting = taken[number] - before, self._proxy.unanswered(number)
             self._proxy.kill_broker(self._broker, number)
         lead = self._broker.led_by_others(number)
         self._away(False)
@@ -73,7 +74,7 @@ class OwnBrokers:
         self._returning.start()
         if not lead:  # a machine too busy for them to keep up
             raise LookupError("no other broker had all that it led")
-        return alone
+        return {"alone": alone, "waiting": waiting}
 
     def close(self) -> None:
         """Wait for a broker that is coming back; raises KitStopped for one that does not."""

@@ -182,6 +182,15 @@ class Proxy:
 
         return self.call(find)
 
+    def unanswered(self, broker: int) -> int:
+        """Return how many requests that change something a broker has not answered yet."""
+
+        def count() -> int:
+            found = (connection for connection, _ in self._open.values())
+            return sum(one.owes_effects for one in found if one.broker == broker)
+
+        return self.call(count)
+
     def kill_broker(self, broker: Broker, number: int) -> None:
         """Kill a broker; clients that come for it are turned away until `broker_is_back`."""
         self.call(lambda: self._dead.add(number))

@@ -116,6 +116,11 @@ class Connection:
         self.breaking = False
         self._loop = asyncio.get_running_loop()
 
+    @property
+    def owes_effects(self) -> int:
+        """How many requests that change something have no answer yet."""
+        return self._talk.owes_effects
+
     # -- its life --------------------------------------------------------------------------
 
     async def run(self) -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tickproof.conformance.explain import story, transactions
+from tickproof.conformance.explain import fault_sentences, story, transactions
 from tickproof.conformance.explain.facts import Facts
-from tickproof.conformance.fault_steps import KillEngineStep
+from tickproof.conformance.fault_steps import KillEngineStep, KillLeaderStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.event import Event
 from tickproof.conformance.history.folder import History
@@ -123,3 +123,14 @@ def test_a_long_chain_is_cut_in_its_middle(after):
     assert "12 more steps" in said
     assert "STAGE of 20 outputs" in said
     assert len(said) < 700
+
+
+@pytest.mark.parametrize(("alone", "were"), [(0, ""), (1, "1 record of"), (484, "484 records of")])
+def test_what_died_with_a_broker_is_counted(after, alone, were):
+    died = replace(KILLED, step=KillLeaderStep("accepted", alone_s=1.0), pids=(), alone=alone)
+    facts = Facts(after(died))
+    said = [fault_sentences.struck(facts, one) for one in facts.aftermaths]
+    said += [fault_sentences.met(facts, one) for one in facts.aftermaths]
+    told = [one for one in said if "on no other (acks=1)" in one]
+    assert len(told) == (2 if alone else 0)
+    assert all(f"{were} output that the broker had acknowledged" in one for one in told)

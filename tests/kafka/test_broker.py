@@ -191,7 +191,7 @@ def test_what_a_leader_alone_has_dies_with_it(acks: str) -> None:
             (leads,) = (one.number for one in use if one.sent)
             sends = threading.Timer(1.0, engine.send, (b"alone", 60))
             sends.start()
-            alone = brokers.kill_leader(leads, 2.5)
+            died = brokers.kill_leader(leads, 2.5)
             sends.join()
             engine.send(b"after", 60)
             brokers.close()
@@ -200,9 +200,9 @@ def test_what_a_leader_alone_has_dies_with_it(acks: str) -> None:
         assert broker.in_sync()
         found = committed(broker.address.kit, topic)
     if acks == "1":
-        assert (alone, found) == (1, [b"kept", b"after"])
+        assert (died, found) == ({"alone": 1, "waiting": 0}, [b"kept", b"after"])
     else:  # it was sent again, to another leader
-        assert (alone, found) == (0, [b"kept", b"alone", b"after"])
+        assert (died, found) == ({"alone": 0, "waiting": 1}, [b"kept", b"alone", b"after"])
 
 
 def failing(*codes: str):

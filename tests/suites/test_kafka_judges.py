@@ -14,6 +14,7 @@ from tickproof.conformance.fault_steps import (
     FaultStep,
     FillStep,
     KillEngineStep,
+    KillLeaderStep,
     KillStep,
     PauseStep,
     WipeStep,
@@ -447,6 +448,34 @@ def test_a_disk_is_lost_only_where_something_was_on_it(tmp_path: Path) -> None:
     run.outputs(output_log(numbers, t_ns=np.full(RECORDS - 1, 4 * SECOND, np.int64)))
     with pytest.raises(Fail, match="lost"):
         judge(run.history())
+
+
+@pytest.mark.parametrize("scenario", ["kafka-leader-dies", "kafka-leader-alone"])
+def test_a_leader_counts_only_at_a_connection_of_the_engine(tmp_path: Path, scenario: str) -> None:
+    judge = judge_of("KA-LEADER", scenario)
+    death = KillLeaderStep("accepted", fraction=0.3)
+
+    def died(name: str, connection: int, waiting: int = 1):
+        run = exact_run(tmp_path / name, scenario, death, t_ns=4 * SECOND)
+        run.facts(claims=CLAIMS | {"survives": ["broker"]})
+        run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
+        run.events(replace(fired(death), connection=connection, waiting=waiting))
+        return run
+
+    judge(died("met", 3).history())
+    with pytest.raises(Unknown, match="NOTHING_IN_FLIGHT"):
+        judge(died("nobody", 0).history())
+    idle = died("idle", 3, waiting=0).history()
+    if scenario == "kafka-leader-alone":
+        with pytest.raises(Unknown, match="nothing, at"):
+            judge(idle)
+    else:
+        judge(idle)
+    lost = died("lost", 3)
+    numbers = np.arange(RECORDS - 1, dtype="<i8").view(NUMBER)
+    lost.outputs(output_log(numbers, t_ns=np.full(RECORDS - 1, 4 * SECOND, np.int64)))
+    with pytest.raises(Fail, match="lost"):
+        judge(lost.history())
 
 
 def slow_sink(folder: Path, served: int, grown_mib: int):

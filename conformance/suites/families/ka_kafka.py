@@ -391,6 +391,18 @@ def _others_lead(history: History) -> None:
             )
 
 
+def _met_alone(history: History) -> None:
+    """Beside that, the broker that was kept from its followers had something to take."""
+    _others_lead(history)
+    for fault in history.faults:
+        if not (fault.alone or fault.waiting):
+            raise Unknown(
+                Reason.NOTHING_IN_FLIGHT,
+                "something that the broker took, or had to answer, as it was alone",
+                f"nothing, at {fault.text}",
+            )
+
+
 KA.requirement(
     "KA-LEADER",
     "nothing acknowledged is lost as another broker leads",
@@ -403,7 +415,7 @@ KA.requirement(
     needs=Needs(
         state=("at-least-once", "exactly-once"), survives=("broker",), transport=("kafka",)
     ),
-    judges={kafka_leader_dies: _others_lead, kafka_leader_alone: _others_lead},
+    judges={kafka_leader_dies: _others_lead, kafka_leader_alone: _met_alone},
 )
 
 
