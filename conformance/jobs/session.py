@@ -39,6 +39,7 @@ from tickproof.conformance.jobs.judge import Baseline, Judged
 from tickproof.conformance.jobs.records import Record, of_input, poisoned
 from tickproof.conformance.jobs.requirements import CALM, JB, SCHEDULE
 from tickproof.conformance.jobs.sinks import Row
+from tickproof.conformance.jobs.topic import KEY
 from tickproof.conformance.jobs.trial import Plan, Run
 from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.kafka import software
@@ -488,6 +489,9 @@ class Session:
             if missing := [one for one in table.identity if one not in value]:
                 what = f"the oracle, at {record}: expected the field {missing[0]} of identity"
                 raise InvalidFile(self._job.path, [f"{what}; got {shown(str(value), 100)}"])
+            if table.identity and KEY in value and table.kind in ("topic", "http"):
+                what = f"the oracle, at {record}: {KEY} says nothing beside identity; leave it out"
+                raise InvalidFile(self._job.path, [what])
             rows.append(oracle.row(table, record, value))
         return oracle.last_of_each(rows) if table.kind == "sql" else rows
 

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from tests.jobs.twins import copy
 from tickproof.conformance.engines.isolation import Level
+from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.history.job_run import Fired
 from tickproof.conformance.jobs import session
 from tickproof.conformance.jobs.comparison import Claims, Finding, Kind
 from tickproof.conformance.jobs.comparison import Level as Compared
 from tickproof.conformance.jobs.judge import Baseline
+from tickproof.conformance.jobs.records import Record
 from tickproof.conformance.jobs.requirements import JB, SCHEDULE
 from tickproof.conformance.jobs.session import Ground, Refused, Session, Settings
 from tickproof.conformance.jobs.trial import Plan, Run
@@ -145,6 +147,18 @@ def test_a_table_with_several_rows_of_an_identity_has_no_last_one(
         Refused, match=r"one row for each identity; 2 have .* more fields than cust"
     ):
         session._baseline("totals", [calm])
+
+
+def test_an_oracle_gives_no_key_beside_identity(tmp_path: Path) -> None:
+    """The key would be held against a field that no message has."""
+    job = copy("totals-kafka", tmp_path)
+    session = Session(job, Settings(tmp_path, 1, level=Level.NONE), tmp_path)
+    record = Record(1, "a", 0, {"customer": "a"}, b"")
+    session._due = [(record, {"customer": "a", "@key": "b"})]
+    with pytest.raises(InvalidFile, match=r"the oracle, at .*: @key says nothing beside identity"):
+        session._due_rows("totals")
+    job.outputs["totals"].identity.clear()
+    assert [name for name, _ in session._due_rows("totals")] == ["b"]
 
 
 @given(
