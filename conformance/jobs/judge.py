@@ -291,6 +291,11 @@ def _of_run(
         return _open(id_, name, Reason.TIME_LIMIT, why, {name: judged})
     if name == "commit" and not _at_commits(job, run):
         why = "no kill met a commit; let the job commit several times while its input lasts"
+        if not any(map(_of_a_commit, run.moments)):
+            why = (
+                "the kit saw no commit, of offsets or of a transaction; let the job commit several "
+                "times while its input lasts, or, if it keeps its place elsewhere, ask for JB-LOST"
+            )
         return _open(id_, name, Reason.NOTHING_IN_FLIGHT, why, {name: judged})
     if not _evidence(run):
         said = "; ".join([*map(str, run.fired), *(f"missed: {one}" for one in run.missed)])
@@ -343,8 +348,12 @@ def _of_schedule(outcome: Outcome, judged: Judged) -> Outcome:
 def _at_commits(job: Job, run: Run) -> bool:
     """Tell whether a kill met a commit; to write to anything but a topic is one."""
     topics = all(table.kind == "topic" for table in job.outputs.values())
-    met = any(not one.at.startswith(("append", "fetched")) for one in run.fired)
+    met = any(_of_a_commit(one.at) for one in run.fired)
     return met or not topics or job.table.checkpoint is not None
+
+
+def _of_a_commit(moment: str) -> bool:
+    return not moment.startswith(("append", "fetched"))
 
 
 def not_played(id_: str, job: Job) -> str:

@@ -67,17 +67,24 @@ def test_without_faults_the_time_limit_is_named(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "verdict"), [("committed", Verdict.PASS), ("appended", Verdict.UNKNOWN)]
+    ("at", "seen", "verdict", "said"),
+    [
+        ("committed", "committed", Verdict.PASS, ""),
+        ("appended", "offsets-taken", Verdict.UNKNOWN, "no kill met a commit"),
+        ("appended", "appended", Verdict.UNKNOWN, "the kit saw no commit"),
+    ],
 )
 def test_kills_that_meet_no_commit_say_nothing_of_commits(
-    tmp_path: Path, at: str, verdict: Verdict
+    tmp_path: Path, at: str, seen: str, verdict: Verdict, said: str
 ) -> None:
-    """Kafka Streams commits every 30 s, which may be longer than the input lasts."""
+    """Kafka Streams commits every 30 s, and bytewax to files of its own, which nobody sees."""
     job = copy("totals-kafka", tmp_path)
     run = Run("commit", {}, [replace(KILL, at=at)], ended="committed offsets")
+    run.moments[seen] += 1
     runs = {"commit": Judged(run, Path("commit"), [])}
     found = {one.requirement: one for one in judge.outcomes(job, BASELINE, runs)}
     assert found["JB-COMMIT"].verdict is verdict
+    assert found["JB-COMMIT"].actual.startswith(said)
 
 
 def test_after_an_interrupt_what_was_found_stays_found(session: Session) -> None:
