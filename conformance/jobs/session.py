@@ -63,6 +63,8 @@ COMMITS: Final = (
 #: A kill needs so many of its moments in a run without faults.
 FEWEST: Final = 3
 _KILLS: Final = 4
+#: So many lives that end in an error, without faults, and nothing that says the input was read.
+_MOST_FAILED: Final = 3
 #: The runs in which the whole job may die.
 DEATHS: Final = ("restart", "commit", "all-at-once")
 #: How long a kill at the write of a dead letter waits for whoever gives that write up.
@@ -628,6 +630,13 @@ class Session:
         if run.exits and self._job.claims.poison == "stop":
             said = "with nothing to stop at; the last that it said"
             raise Refused(f"without faults {run.exits[0]}, {said}: {run.stderr[0]}")
+        failed = [one for one in run.exits if not one.endswith(" 0")]
+        if len(failed) >= _MOST_FAILED and run.ended.startswith("silence"):
+            said = "and nothing says that it read its input; the last that it said"
+            raise Refused(
+                f"without faults {failed[0]}, and so on, {len(failed)} times, {said}: "
+                f"{run.stderr[0] if run.stderr else 'nothing'}"
+            )
         if run.stalled or run.unfinished:
             what = "stood still with input left, until" if run.stalled else "was still at work at"
             raise Refused(f"without faults the job {what} {run.ended}")

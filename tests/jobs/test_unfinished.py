@@ -16,7 +16,7 @@ from tickproof.conformance.jobs import judge
 from tickproof.conformance.jobs.comparison import Claims, Finding, Kind, Level
 from tickproof.conformance.jobs.judge import Baseline, Judged
 from tickproof.conformance.jobs.records import of_input
-from tickproof.conformance.jobs.session import Session, Settings
+from tickproof.conformance.jobs.session import Refused, Session, Settings
 from tickproof.conformance.jobs.trial import Fired, Plan, Run, Strike, Trial
 from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
@@ -58,6 +58,23 @@ def test_a_job_that_stood_still_fails(session: Session) -> None:
     found = judged(session, run_that(n=2, stalled=True))
     assert found["JB-COMMIT"].reason is Reason.NO_RECOVERY
     assert found["JB-LOST"].verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("status", "ended", "refused"),
+    [(1, "silence of 9 s", True), (0, "silence of 9 s", False), (1, "committed offsets", False)],
+)
+def test_a_job_that_only_ends_in_errors_does_not_work(
+    session: Session, status: int, ended: str, refused: bool
+) -> None:
+    """The rows that it leaves before it can read are the same in each run."""
+    exits = [f"worker 0 ended by itself with status {status}"] * 3
+    run = replace(run_that(n=2), exits=exits, ended=ended, stderr=["NoOffset: partition 1"])
+    if not refused:
+        session._expect_output(run)
+        return
+    with pytest.raises(Refused, match=r"status 1, and so on, 3 times, .* said: NoOffset"):
+        session._expect_output(run)
 
 
 def test_without_faults_the_time_limit_is_named(session: Session) -> None:
