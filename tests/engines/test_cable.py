@@ -60,7 +60,7 @@ def spoiled(do: str, **rest) -> dict:
 
 def there_and_back(hosts: Network, name: str) -> None:
     """Send bytes to the log's host and back."""
-    address, port = hosts.listener.getsockname()
+    address, port = hosts.address(LOG), hosts.listener.getsockname()[1]
     words = [sys.executable, "-c", CLIENT, address, str(port), str(BYTES)]
     assert hosts.run(name, words).split() == ["True"]
 
@@ -107,7 +107,7 @@ def test_a_partition_holds_over_a_bad_cable(hosts):
     cut = rules.drop("cut", "host-2", "", "both")
     hosts.spoil("host-2", spoiled("duplicate"))
     hosts.run("", ["nft", "-f", "-"], cut)
-    address, port = hosts.listener.getsockname()
+    address, port = hosts.address(LOG), hosts.listener.getsockname()[1]
     tried = "import socket; socket.create_connection(({!r}, {}), 0.3)".format
     with pytest.raises(OSError, match="TimeoutError"):
         hosts.run("host-2", [sys.executable, "-c", tried(address, port)])

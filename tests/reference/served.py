@@ -124,8 +124,10 @@ class Served:
         return client
 
     def outputs(self, layout, stream: int = 0) -> np.ndarray:
-        """Return what is recorded so far."""
-        return np.fromfile(self.folder / "output" / f"s{stream}.log", layout)
+        """Return what is recorded so far; what is staged may lie behind it."""
+        folder = self.folder / "output"
+        recorded = np.fromfile(folder / f"s{stream}.arrivals", ARRIVAL)["count"].sum()
+        return np.fromfile(folder / f"s{stream}.log", layout)[:recorded]
 
     def arrivals(self) -> np.ndarray:
         """Return the rows of the arrival table; only after the end."""
