@@ -253,6 +253,10 @@ class KillBrokerStep(FaultStep):
     target: Literal["broker"] = "broker"
 
 
+#: How long a leader is usually kept from its followers: well below what has it taken for dead.
+ALONE_S: Final = 1.0
+
+
 class KillLeaderStep(FaultStep):
     """SIGKILL of one broker of three. alone_s: how long before it is kept from its followers."""
 

@@ -90,10 +90,9 @@ def _alone(fault: FiredFault) -> str:
     """Say what died with a broker, if anything did."""
     if not fault.alone:
         return ""
-    were = "was" if fault.alone == 1 else "were"
     return (
-        f" {counted(fault.alone, 'record')} of output that the broker had acknowledged {were} on "
-        "no other (acks=1)."
+        f" {counted(fault.alone, 'record')} of output that the broker had acknowledged "
+        f"{_were(fault.alone)} on no other (acks=1)."
     )
 
 
@@ -113,10 +112,9 @@ def _left_open(facts: Facts, after: Aftermath) -> str:
         return ""
     last = max(left, key=lambda one: one.ended_ns)
     behind = counted(last.behind, "other")
-    were = "was" if last.behind == 1 else "were"
     return (
         f" A transaction stayed open until it was aborted {seconds(last.ended_ns - struck_ns)} "
-        f"after the fault; {behind} {were} committed behind it."
+        f"after the fault; {behind} {_were(last.behind)} committed behind it."
     )
 
 
@@ -131,8 +129,9 @@ def _went_on(facts: Facts, after: Aftermath) -> str:
         after.fault.t_ns < row.t_ns < after.until_ns
         for row in facts.history.all(events.Refused, op="FETCH")
     )
-    were = "was" if refused == 1 else "were"
-    but = f", and {counted(refused, 'FETCH', 'FETCHes')} {were} refused" if refused else ""
+    but = (
+        f", and {counted(refused, 'FETCH', 'FETCHes')} {_were(refused)} refused" if refused else ""
+    )
     if not after.went_on:
         return f"{head}{';' if when else ''} nothing was fetched after it{but}."
     skipped = sum(place.skipped for place in after.places)
@@ -155,3 +154,7 @@ def _elsewhere(facts: Facts, after: Aftermath) -> str:
         said = f"; it went on where it had stopped at {listed(where, _MOST)}"
     unread = [facts.partition(p.stream, p.partition) for p in after.places if p.base is None]
     return said + (f"; nothing of {listed(unread, _MOST)} was fetched" if unread else "")
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"

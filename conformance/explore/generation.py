@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tickproof.conformance import apps
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.fault_steps import (
+    ALONE_S,
     WAYS,
     CutStep,
     DelayHostStep,
@@ -215,7 +216,7 @@ _DEEDS: Final[tuple[FaultStep, ...]] = (
     ThrottleStep("fetched", target="source", seconds=_DRAWN, rate=50_000.0),
     KillBrokerStep("fetched"),
     KillLeaderStep("accepted"),
-    KillLeaderStep("accepted", alone_s=1.0),
+    KillLeaderStep("accepted", alone_s=ALONE_S),
     *(scale(workers, 0.0) for workers in (1, 3, 4)),
     *(KillHostStep("fetched", down_s=seconds) for seconds in (0.5, 1.0, 3.0)),
     *(

@@ -67,8 +67,8 @@ class Brokers(Protocol):
     """Kafka brokers that serve one run alone; `kafka.own_brokers.OwnBrokers` is one."""
 
     @property
-    def ready(self) -> bool:
-        """True if no broker is still on its way back."""
+    def returning(self) -> bool:
+        """True while a broker is on its way back."""
 
     def restart(self) -> None:
         """Kill every broker, and start them again."""
@@ -300,9 +300,9 @@ class ProcessFaultInjector:
         self.touched_at = self.down_until = time.monotonic()
         return {"pids": pids, **lost}
 
-    def ready(self, target: Target) -> bool:
-        """Tell whether a fault may come now: no broker dies while another is on its way back."""
-        return self.brokers is None or target not in _BROKERS or self.brokers.ready
+    def returning(self, target: Target) -> bool:
+        """Tell whether what a fault is meant for is on its way back: no second broker dies then."""
+        return self.brokers is not None and target in _BROKERS and self.brokers.returning
 
     def kill_broker(self) -> dict[str, Any]:
         """Kill the broker, and wait until it is back; raises LookupError: it is not the run's."""

@@ -45,7 +45,8 @@ Target = Literal["worker", "engine", "broker", "leader", "connections"]
 KILL_BROKER: Final = "kill-broker"
 #: Of one broker of three, in whose place others lead.
 KILL_LEADER: Final = "kill-leader"
-OF_BROKERS: Final = (KILL_BROKER, KILL_LEADER)
+#: What is done to brokers -> what it is done to.
+OF_BROKERS: Final[Mapping[Do, Target]] = {KILL_BROKER: "broker", KILL_LEADER: "leader"}
 #: The job ends, by SIGTERM at any time or by SIGKILL at a moment, and another version goes on.
 REPLACES: Final = ("upgrade", "downgrade")
 #: What is done to all connections.
@@ -70,10 +71,8 @@ class Strike:
     @property
     def target(self) -> Target:
         """What it is done to."""
-        if self.do == KILL_BROKER:
-            return "broker"
-        if self.do == KILL_LEADER:
-            return "leader"
+        if self.do in OF_BROKERS:
+            return OF_BROKERS[self.do]
         if self.do in OF_CONNECTIONS:
             return "connections"
         return "engine" if self.whole else "worker"

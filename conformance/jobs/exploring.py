@@ -16,12 +16,13 @@ from tickproof.conformance.engines.process_pool import Pool
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError
 from tickproof.conformance.explore.shrink import fewer
 from tickproof.conformance.explore.subject import Attempt, Attempts, Subject
+from tickproof.conformance.fault_steps import ALONE_S
 from tickproof.conformance.faults.schedule_file import PREFIX, Failure
 from tickproof.conformance.history.job_run import Do, Strike
 from tickproof.conformance.jobs import judge, schedules
 from tickproof.conformance.jobs.declaration import Job
 from tickproof.conformance.jobs.requirements import JB, SCHEDULE
-from tickproof.conformance.jobs.session import ALONE_S, FEWEST, REFUSED_S, SLOW_S, Ground, Session
+from tickproof.conformance.jobs.session import FEWEST, REFUSED_S, SLOW_S, Ground, Session
 from tickproof.conformance.text import command_line, counted
 from tickproof.conformance.verdicts import Outcome, Verdict
 

@@ -212,8 +212,7 @@ class FilesSink:
             from deltalake import DeltaTable
             from deltalake.exceptions import DeltaError
         except ImportError:
-            what = "is a table of Delta Lake, which needs: pip install 'tickproof[delta]'"
-            raise BadOutput(f"{self._name} {what}") from None
+            raise self._needs("Delta Lake", "delta") from None
         links = (n for n in there if n.startswith(DELTA_LOG) and (self._folder / n).is_symlink())
         if link := next(links, None):
             raise ValueError(f"{shown(link, 200)} is a link")
@@ -235,13 +234,16 @@ class FilesSink:
             }
         return set(paths)
 
+    def _needs(self, kind: str, extra: str) -> BadOutput:
+        what = f"is a table of {kind}, which needs: pip install 'tickproof[{extra}]'"
+        return BadOutput(f"{self._name} {what}")
+
     def _in_iceberg(self, there: Collection[str], ended: bool) -> list[Row]:
         """Return the rows of the committed version of a table of Iceberg; raises as `rows`."""
         try:
             from tickproof.conformance.jobs import iceberg
         except ImportError:
-            what = "is a table of Iceberg, which needs: pip install 'tickproof[iceberg]'"
-            raise BadOutput(f"{self._name} {what}") from None
+            raise self._needs("Iceberg", "iceberg") from None
         table = iceberg.Table(self._folder)
         version = ""
         try:

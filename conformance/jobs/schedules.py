@@ -35,7 +35,7 @@ MOMENTS: Final = (
 )  # fmt: skip
 _LASTING: Final = ("refuse", "slow")
 #: Target -> what is done to it by a kill.
-_KILLS: Final[Mapping[str, Do]] = {"broker": KILL_BROKER, "leader": KILL_LEADER}
+_KILLS: Final[Mapping[str, Do]] = {target: do for do, target in OF_BROKERS.items()}
 
 
 def _of_moments(name: str) -> str:

@@ -21,6 +21,7 @@ from rich.console import Console
 from tickproof.conformance.engines import interruption, isolation
 from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.errors import InvalidFile, TickproofError
+from tickproof.conformance.fault_steps import ALONE_S
 from tickproof.conformance.history import job_run, plain_files, provenance
 from tickproof.conformance.history.job_run import JobRun, Strike
 from tickproof.conformance.jobs import (
@@ -71,8 +72,6 @@ DEATHS: Final = ("restart", "commit", "all-at-once")
 _PATIENCE_S: Final = 2.5
 #: How long connections are refused, for less and for more than a session, and answers late.
 REFUSED_S: Final = (4.0, 9.0)
-#: How long a leader acknowledges alone: a fraction of what it takes to be taken for dead.
-ALONE_S: Final = 1.0
 SLOW_S: Final = 6.0
 #: A message that is no JSON, nor text.
 _NO_JSON: Final = b'\xff{"no": JSON'
@@ -629,23 +628,22 @@ class Session:
             raise Refused(run.failure)
         if run.exits and self._job.claims.poison == "stop":
             said = "with nothing to stop at; the last that it said"
-            raise Refused(f"without faults {run.exits[0]}, {said}: {run.stderr[0]}")
+            raise Refused(f"without faults {run.exits[0]}, {said}: {run.last_said}")
         failed = [one for one in run.exits if not one.endswith(" 0")]
         if len(failed) >= _MOST_FAILED and run.ended.startswith("silence"):
             said = "and nothing says that it read its input; the last that it said"
             raise Refused(
                 f"without faults {failed[0]}, and so on, {len(failed)} times, {said}: "
-                f"{run.stderr[0] if run.stderr else 'nothing'}"
+                f"{run.last_said}"
             )
         if run.stalled or run.unfinished:
             what = "stood still with input left, until" if run.stalled else "was still at work at"
             raise Refused(f"without faults the job {what} {run.ended}")
         empty = [name for name in self._job.judged_outputs if not run.rows.get(name)]
         if empty:
-            said = run.stderr[0] if run.stderr else "nothing"
             raise Refused(
                 f"[outputs.{empty[0]}]: the job gave nothing in {run.seconds:.0f} s without "
-                f"faults; the last that it said: {said}"
+                f"faults; the last that it said: {run.last_said}"
             )
 
     def _refused(self, why: str, run: Run) -> Outcome:

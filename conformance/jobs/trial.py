@@ -155,6 +155,11 @@ class Run:
     asked: int = 0
 
     @property
+    def last_said(self) -> str:
+        """The last that the job wrote on its standard error."""
+        return self.stderr[0] if self.stderr else "nothing"
+
+    @property
     def changed(self) -> list[str]:
         """What `changes` says of it."""
         return changes(self.poison, self.workers, self.twice)
@@ -849,9 +854,8 @@ class Trial:
             self.run.moments[moment] += 1
             if not self._pending or self._pending[0].at != moment or self._over.is_set():
                 return None
-            if self._due or self._striking or self._unproven:  # nobody stands still meanwhile
-                return None
-            if self._brokers is not None and not self._brokers.ready:
+            # Nobody stands still meanwhile.
+            if self._due or self._striking or self._unproven or self._returning:
                 return None
             self._seen += 1
             if self._seen < self._pending[0].nth:
@@ -864,7 +868,7 @@ class Trial:
     def _look(self) -> None:
         """Strike if its time has come, or the moment of a transaction in a database."""
         strike = self._pending[0]
-        if self._unproven or (self._brokers is not None and not self._brokers.ready):
+        if self._unproven or self._returning:
             return
         if strike.at == "":
             strikes = len(self._plan.strikes)
@@ -894,6 +898,11 @@ class Trial:
             _signal(self._listed, signal.SIGCONT)
         self._strike(strike, 0, None)
         _signal(self._listed, signal.SIGCONT)  # those that it left alive stood still for it
+
+    @property
+    def _returning(self) -> bool:
+        """True while a broker that was killed is on its way back."""
+        return self._brokers is not None and self._brokers.returning
 
     def _is_moment(self, at: str, now: float) -> bool:
         """Tell whether a transaction is open in a database, or one that was open is over."""

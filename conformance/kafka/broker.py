@@ -9,7 +9,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -68,7 +68,7 @@ class _Node:
 
     number: int
     program: Callable[[], Jvm]
-    jvm: Jvm | None = field(default=None)
+    jvm: Jvm | None = None
 
     def start(self) -> None:
         self.jvm = self.program()

@@ -26,7 +26,7 @@ class OwnBrokers:
         self._broker, self._proxy, self._away = broker, proxy, away
         #: Set at the end of the run.
         self._over = threading.Event()
-        self._returning: threading.Thread | None = None
+        self._on_its_way: threading.Thread | None = None
         self._failure: KafkaUnavailable | None = None
 
     def restart(self) -> None:
@@ -39,9 +39,9 @@ class OwnBrokers:
         self._away(False)
 
     @property
-    def ready(self) -> bool:
-        """True if every broker is there, and has all that it has to: one may die."""
-        return self._returning is None or not self._returning.is_alive()
+    def returning(self) -> bool:
+        """True while a broker is on its way back, and has not all that others have."""
+        return self._on_its_way is not None and self._on_its_way.is_alive()
 
     def kill_leader(
         self, connection: int, alone_s: float, wait: Callable[[float], object] | None = None
@@ -51,7 +51,7 @@ class OwnBrokers:
         For ``alone_s`` before it dies, no other gets what it takes. Returns as "alone" how many
         records of output it acknowledged meanwhile, which nobody else has; as "waiting" how many
         requests that change something it had not answered. It comes back by itself; a second death
-        waits for that, see `ready`. wait: lets so many seconds pass, in which input goes on.
+        waits for that, see `returning`. wait: lets so many seconds pass, in which input goes on.
         Raises KafkaUnavailable; LookupError where no others have all that it has.
         """
         wait = wait or self._over.wait
@@ -68,10 +68,10 @@ class OwnBrokers:
             self._proxy.kill_broker(self._broker, number)
         lead = self._broker.led_by_others(number)
         self._away(False)
-        self._returning = threading.Thread(
+        self._on_its_way = threading.Thread(
             target=self._come_back, args=(number,), name="kafka-return", daemon=True
         )
-        self._returning.start()
+        self._on_its_way.start()
         if not lead:  # a machine too busy for them to keep up
             raise LookupError("no other broker had all that it led")
         return {"alone": alone, "waiting": waiting}
@@ -82,8 +82,8 @@ class OwnBrokers:
         self._await_return()
 
     def _await_return(self) -> None:
-        if self._returning is not None:
-            self._returning.join()
+        if self._on_its_way is not None:
+            self._on_its_way.join()
         if self._failure is not None:
             raise KitStopped(str(self._failure)) from self._failure
 

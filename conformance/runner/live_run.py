@@ -208,7 +208,7 @@ class LiveRun:
 
     def returning(self, fault: Fault) -> bool:
         """Tell whether what a fault is done to is still on its way back; see `FaultController`."""
-        return not self.engine.injector.ready(fault.step.target)
+        return self.engine.injector.returning(fault.step.target)
 
     def aim(self, fault: Fault) -> Callable[[], dict[str, Any]]:
         """Find the targets of a fault; see `FaultController`."""

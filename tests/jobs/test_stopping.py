@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,8 +89,8 @@ def test_a_job_that_does_not_stop_fails_by_that(tmp_path: Path, exits: list, sai
 
 def test_a_job_that_also_ends_without_faults_cannot_claim_to_stop(tmp_path: Path) -> None:
     job = copy("totals-stop", tmp_path)
-    run: Any = SimpleNamespace(failure="", stalled=False, unfinished=False, rows={"totals": [1]})
-    run.exits, run.stderr = ["worker 0 ended by itself with status 3"], ["Killed"]
+    run = Run("calm", {"totals": [("a", {"customer": "a"})]}, [], stderr=["Killed"])
+    run.exits = ["worker 0 ended by itself with status 3"]
     with pytest.raises(Refused, match=r"without faults worker 0 ended .* status 3, .*: Killed"):
         Session(job, Settings(tmp_path, 1), tmp_path)._expect_output(run)
     skipping = job.claiming(poison="skip")

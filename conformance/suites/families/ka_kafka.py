@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof.conformance.fault_steps import (
+    ALONE_S,
     Do,
     Error,
     ErrorStep,
@@ -54,8 +55,6 @@ _WITHIN: Final = 0.25
 _LIVES: Final = 2
 #: What a worker had asked for as it was stopped has been answered after this long.
 _ON_ITS_WAY_NS: Final = 1_000_000_000
-#: How long a leader acknowledges alone: a fraction of what it takes to be taken for dead.
-_ALONE_S: Final = 1.0
 #: Slow enough that there is input left when a worker comes back.
 _SLOWLY: Final = 5_000
 
@@ -375,7 +374,7 @@ def kafka_leader_dies(context: Context, rng: random.Random) -> Scenario:
 @scenario(*STATE_FIRST)
 def kafka_leader_alone(context: Context, rng: random.Random) -> Scenario:
     return _kills(
-        context, _kill(rng, "leader", "accepted", 0.2, 0.4, alone_s=_ALONE_S), rate=_SLOWLY
+        context, _kill(rng, "leader", "accepted", 0.2, 0.4, alone_s=ALONE_S), rate=_SLOWLY
     )
 
 
