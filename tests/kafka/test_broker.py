@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ import sys
 import threading
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -145,6 +147,22 @@ def test_a_broker_that_is_dead_takes_no_client():
         proxy.kill_broker(broker, 1)
         with socket.create_connection(("127.0.0.1", proxy.port), 10) as turned_away:
             assert turned_away.recv(1) == b""
+        assert proxy.failure is None
+
+
+def test_a_client_that_knows_no_broker_yet_comes_to_one_that_lives() -> None:
+    with contextlib.ExitStack() as stack:
+        brokers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        ports = [one.getsockname()[1] for one in brokers]
+        proxy = stack.enter_context(Proxy(ports, Roles({}, ()), nothing))
+        assert [proxy.broker_for(f"127.0.0.{digit}") for digit in range(1, 5)] == [1, 1, 2, 3]
+        dying: Any = SimpleNamespace(kill=lambda number: brokers[number - 1].close())
+        proxy.kill_broker(dying, 1)
+        assert proxy.broker_for("127.0.0.1") == 2
+        with socket.create_connection(("127.0.0.2", proxy.port), 20) as turned_away:
+            assert turned_away.recv(1) == b""
+        proxy.broker_is_back(1)
+        assert proxy.broker_for("127.0.0.1") == 1
         assert proxy.failure is None
 
 
