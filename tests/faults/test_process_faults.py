@@ -20,6 +20,7 @@ from tickproof.conformance.fault_steps import (
     FillStep,
     KillStep,
     PowerStep,
+    WipeStep,
     fault_step,
 )
 from tickproof.conformance.history import events
@@ -333,17 +334,29 @@ def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path, kind):
     judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(History(tmp_path / "e-run"))
 
 
+#: A worker whose file is gone begins anew where the log begins, and says nothing.
+FRESH = (
+    "partition.py",
+    "cut = checkpoint.read(self._path) or start",
+    "first = struct.unpack_from('<Q', source.call(3, struct.pack('<HH', 0, number)), 4)[0]\n"
+    "        fresh = checkpoint.Cut(0, {0: first}, first, app.empty)\n"
+    "        cut = checkpoint.read(self._path) or fresh",
+)
+
+
+def test_an_empty_disk_has_nothing_of_the_state(tmp_path):
+    wipe = WipeStep("fetched", fraction=0.5, cut=True)
+    history = played(engine(tmp_path / "e", FRESH), "count-engine-death", wipe)
+    completed(history)
+    (fault,) = history.faults
+    assert fault.lost_names >= 1 and fault.lost_bytes > 0
+    with pytest.raises(Fail, match="wrong-total"):  # every total began again
+        judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
+
+
 def test_a_removed_file_counts_only_where_its_engine_could_know_of_it(tmp_path):
     fault = CorruptStep("fetched", fraction=0.5, cut=True, damage="missing")
-    # A worker whose file is gone begins anew where the log begins, and says nothing.
-    fresh = (
-        "partition.py",
-        "cut = checkpoint.read(self._path) or start",
-        "first = struct.unpack_from('<Q', source.call(3, struct.pack('<HH', 0, number)), 4)[0]\n"
-        "        fresh = checkpoint.Cut(0, {0: first}, first, app.empty)\n"
-        "        cut = checkpoint.read(self._path) or fresh",
-    )
-    history = played(engine(tmp_path / "e", fresh), "count-lost-checkpoint", fault)
+    history = played(engine(tmp_path / "e", FRESH), "count-lost-checkpoint", fault)
     completed(history)
     with pytest.raises(Fail, match="wrong-total"):
         judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(history)

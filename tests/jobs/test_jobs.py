@@ -119,6 +119,13 @@ def test_a_name_that_is_in_the_code_gives_each_run_its_own_broker(tmp_path: Path
     assert found["JB-CALM"].evidence["calm"]["names"] == ["transactional id totals"]
 
 
+@LONG
+def test_output_that_one_broker_alone_has_is_lost_with_it(tmp_path: Path) -> None:
+    found = judged(copy("totals-kafka", tmp_path, twin="lone"), tmp_path, only=["JB-LEADER"])
+    assert found["JB-LEADER"].verdict is Verdict.FAIL, said(found)
+    assert "that it had acknowledged alone" in found["JB-LEADER"].stimulus
+
+
 def test_a_version_before_that_cannot_go_on_is_named_with_what_it_says(tmp_path: Path) -> None:
     found = judged(copy("totals-upgrade", tmp_path, twin="narrow"), tmp_path, only=["JB-UPGRADE"])
     failed = found["JB-UPGRADE"]
