@@ -181,6 +181,10 @@ class Broker:
         """Wait until others lead all that a dead broker led; False if that takes too long."""
         return self._led(lambda led: not {number, NOBODY} & {one.leader for one in led}, limit_s)
 
+    def led(self) -> list[Led]:
+        """Return who leads each partition of which there are several copies."""
+        return Cluster(self.address.kit).led()
+
     def _led(self, wanted: Callable[[list[Led]], bool], limit_s: float) -> bool:
         cluster, deadline = Cluster(self.address.kit), time.monotonic() + limit_s
         while not wanted(cluster.led(limit_s)):

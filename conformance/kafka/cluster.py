@@ -87,6 +87,7 @@ def listens(address: str) -> bool:
 class Led:
     """A partition. leader: the number of a broker, or `NOBODY`; whole: every copy is in sync."""
 
+    topic: str
     leader: int
     whole: bool
 
@@ -146,10 +147,9 @@ class Cluster:
 
     def led(self, limit_s: float = LIMIT_S) -> list[Led]:
         """Return who leads, and who has, each partition of which there are several copies."""
-        topics = self._metadata(limit_s).topics.values()
         return [
-            Led(one.leader, len(one.isrs) == len(one.replicas))
-            for topic in topics
+            Led(name, one.leader, len(one.isrs) == len(one.replicas))
+            for name, topic in self._metadata(limit_s).topics.items()
             for one in topic.partitions.values()
             if len(one.replicas) > 1
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -48,7 +49,8 @@ class OwnBrokers:
     ) -> dict[str, int]:
         """Kill the broker that a connection leads to, and wait until others lead in its place.
 
-        For ``alone_s`` before it dies, no other gets what it takes. Returns as "alone" how many
+        For ``alone_s`` before it dies, no other gets what it takes; it is one then that leads
+        output and coordinates nothing, if there is one. Returns as "alone" how many
         records of output it acknowledged meanwhile, which nobody else has; as "waiting" how many
         requests that change something it had not answered. It comes back by itself; a second death
         waits for that, see `returning`. wait: lets so many seconds pass, in which input goes on.
@@ -59,6 +61,7 @@ class OwnBrokers:
             raise LookupError("no other broker could lead")
         number = self._proxy.broker_of(connection)
         self._await_return()
+        number = self._fit_to_be_alone(number) if alone_s else number
         taken = self._proxy.traffic.by_broker
         with self._broker.alone(number):
             wait(min(alone_s, SETTLED_S))
@@ -75,6 +78,17 @@ class OwnBrokers:
         if not lead:  # a machine too busy for them to keep up
             raise LookupError("no other broker had all that it led")
         return {"alone": alone, "waiting": waiting}
+
+    def _fit_to_be_alone(self, otherwise: int) -> int:
+        """Return a broker that leads output and is no coordinator.
+
+        A coordinator would wait for its followers, and clients for it, before they send more.
+        """
+        led = self._broker.led()
+        coordinators = {one.leader for one in led if one.topic.startswith("__")}
+        leads = Counter(one.leader for one in led if one.topic in self._proxy.outputs)
+        fit = [one for one, _ in leads.most_common() if one not in coordinators]
+        return fit[0] if fit else otherwise
 
     def close(self) -> None:
         """Wait for a broker that is coming back; raises KitStopped for one that does not."""

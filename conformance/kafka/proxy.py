@@ -81,6 +81,7 @@ class Proxy:
         self.greeted: Callable[[ConnectionUse], None] = lambda _use: None
         #: Kafka's clients say nothing of it; it is here because a run has one.
         self.token = secrets.token_bytes(32)
+        self.outputs = roles.outputs
         self.topics, self.traffic, self.budget = Topics(roles), Traffic(), Budget()
         #: Longest timeout in ms, of a session and of a transaction, that the broker is told.
         self.longest_ms: dict[Api, int] = {}

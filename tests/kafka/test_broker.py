@@ -22,7 +22,7 @@ from tests.kafka.presence import expect_broker
 from tests.long import LONG
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka.broker import Broker
-from tickproof.conformance.kafka.cluster import PASSING, Cluster, patiently
+from tickproof.conformance.kafka.cluster import PASSING, Cluster, Led, patiently
 from tickproof.conformance.kafka.jvm import Jvm
 from tickproof.conformance.kafka.own_brokers import OwnBrokers
 from tickproof.conformance.kafka.proxy import Proxy
@@ -164,6 +164,19 @@ def test_a_client_that_knows_no_broker_yet_comes_to_one_that_lives() -> None:
         proxy.broker_is_back(1)
         assert proxy.broker_for("127.0.0.1") == 1
         assert proxy.failure is None
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "alone"), [(1, 2), (2, 1), (3, 1)], ids=["first", "second", "third"]
+)
+def test_a_coordinator_is_not_left_alone(coordinator: int, alone: int) -> None:
+    led = [Led("out", one, True) for one in (1, 1, 2)]
+    led += [Led("in", 3, True), Led("__consumer_offsets", coordinator, True)]
+    broker: Any = SimpleNamespace(led=lambda: led)
+    proxy: Any = SimpleNamespace(outputs={"out"})
+    assert OwnBrokers(broker, proxy, nothing)._fit_to_be_alone(3) == alone
+    led += [Led("__transaction_state", one, True) for one in (1, 2)]
+    assert OwnBrokers(broker, proxy, nothing)._fit_to_be_alone(3) == 3
 
 
 class Acknowledged:
