@@ -587,6 +587,8 @@ class Trial:
         begun = 0.5 if self._striking else 1.0
         share = (strikes - len(self._pending) + begun + self._more) / (strikes + 1)
         most = min(1.0, share) if self._pending else 1.0
+        if self._plan.workers and not self._more:
+            most = 0.5  # one that starts late has to meet input, too
         return min(int(since * rate), int(self._total * most))
 
     def _counts(self) -> dict[str, int]:
@@ -601,13 +603,15 @@ class Trial:
         }
 
     def _let_more_in(self) -> None:
-        """Allow more input, once for each time that the job stands still as a strike is to come.
+        """Allow more input, once for each time that the job stands still with input held back.
 
-        It may have handled all that was allowed, in fewer steps than the moment needs.
+        It may have handled all that was allowed, in fewer steps than the moment of the next
+        strike needs.
         """
         still_s = max(3 * self._plan.silence_s, 3 * self._plan.startup_s, 1.5 * self._owned_s + 2)
-        waits = self._pending and self._fed_from and self._stood_at != self._moved_at
-        if waits and self._quiet_s > still_s:
+        waits = self._pending or (self._plan.workers and not self._more)
+        new = self._fed_from and self._stood_at != self._moved_at
+        if waits and new and self._quiet_s > still_s:
             self._stood_at = self._moved_at
             self._more += 0.25
 

@@ -59,3 +59,18 @@ def test_it_ends_with_its_session(trial: Any) -> None:
     trial._stopped.set()
     with pytest.raises(KitStopped, match="the session has ended"):
         trial._check()
+
+
+@pytest.mark.parametrize("trial", [Plan("workers", workers=3, silence_s=2)], indirect=True)
+def test_a_worker_that_starts_late_meets_input(trial: Any) -> None:
+    """One that finds everything done makes no mistake with it."""
+    trial._fed_from = trial._moved_at = 1.0
+    trial.now = 1000.0
+    half = trial._total // 2
+    assert trial._allowed(trial.now) == half
+    trial._moved_at = 995.0
+    trial._let_more_in()
+    assert trial._allowed(trial.now) == half
+    trial.now += 10
+    trial._let_more_in()
+    assert trial._allowed(trial.now) == trial._total
