@@ -38,7 +38,7 @@ WRONG = [
     ("governor", f"{CPU}/cpu5/cpufreq/scaling_governor", "powersave"),
     ("turbo", f"{CPU}/intel_pstate/no_turbo", "0"),
     ("c-states", f"{CPU}/cpu7/cpuidle/state3/disable", "0"),
-    ("interrupts", "proc/irq/120/effective_affinity_list", "4"),
+    ("interrupts", "proc/irq/120/smp_affinity_list", "4"),
     ("interrupts", "proc/irq/default_smp_affinity", "ff"),
     ("smt", f"{CPU}/smt/active", "1"),
     ("huge-pages", "sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never"),
@@ -308,6 +308,20 @@ def test_interrupts_that_nobody_told_where_are_taken_by_where_they_may_go(host):
 def test_interrupt_that_cannot_be_moved_counts_by_where_it_is(host):
     plant(host, {"proc/irq/8/smp_affinity_list": "0-7\n"})
     assert read(host).problems() == []
+
+
+def test_an_interrupt_moves_when_it_comes_next(host):
+    """The keyboard of a server never does: its effective list is that of the start for ever."""
+    plant(host, {"proc/irq/24/effective_affinity_list": "5\n"})
+    assert read(host).problems() == []
+    plant(host, {"proc/irq/24/smp_affinity_list": "0-7\n"})
+    assert values(read(host))["interrupts"].startswith("1 of 3 on them (24)")
+
+
+def test_a_partition_need_not_hold_other_cores(host):
+    plant(host, {"proc/self/status": "CapEff:\t00\nCpus_allowed_list:\t2-7\n"})
+    found = {r.probe: r for r in attest("P0", root=host).readings}
+    assert (found["affinity"].status, found["affinity"].wanted) == (Status.OK, "hold 2-7")
 
 
 def test_deep_states_are_harmless_while_a_process_forbids_them(host):

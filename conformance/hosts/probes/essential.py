@@ -70,9 +70,8 @@ def pressure(host: HostFiles) -> Observation:
 
 def affinity(host: HostFiles) -> Observation:
     """Compare the cores that this process may use with those that it needs."""
-    needed = host.named or host.online
     cores = usable(host)
-    return Observation(f"/{_STATUS}", listed(cores), set(needed) <= set(cores))
+    return Observation(f"/{_STATUS}", listed(cores), set(host.cores) <= set(cores))
 
 
 def partition(host: HostFiles) -> Observation:
@@ -162,7 +161,7 @@ PROBES: tuple[Probe, ...] = (
           "A quota stops all threads for the rest of its period, up to 100 ms.", quota),
     Probe("cpu-pressure", "P0", f"some avg10 at most {_MOST_PRESSURE:g} %",
           "While processes wait for a core, their wait is measured as latency.", pressure),
-    Probe("affinity", "P0", "the cores of the run, or all online",
+    Probe("affinity", "P0", "hold {cores}",
           "A core that may not be used cannot be given to kit or engine.", affinity),
     Probe("cpuset-partition", "P0", "isolated",
           "Other processes are moved onto cores that are not set apart.", partition),

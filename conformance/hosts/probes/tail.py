@@ -114,15 +114,18 @@ def interrupts(host: HostFiles) -> Observation:
 
 
 def _handled_on(host: HostFiles, number: str) -> tuple[int, ...]:
-    """Return the cores of one interrupt: where the kernel tells, those that really get it.
+    """Return the cores that get an interrupt the next time it comes.
 
-    Some interrupts cannot be moved; the list of where they might go names every core.
+    Some cannot be moved: the list of where they might go names every core, and the effective
+    one tells. Others move when they come next, and those of an idle device never do: they are
+    where they were asked to go, whatever the effective list says.
     """
     folder = f"{_IRQ}/{number}"
     asked = host.cores_in(f"{folder}/smp_affinity_list")
-    if host.names(folder, "effective_affinity_list"):
-        return host.cores_in(f"{folder}/effective_affinity_list")
-    return asked
+    if not host.names(folder, "effective_affinity_list"):
+        return asked
+    effective = host.cores_in(f"{folder}/effective_affinity_list")
+    return effective if set(effective) <= set(asked) else asked
 
 
 def threads(host: HostFiles) -> Observation:
