@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pydantic import Field
-
 from tickproof.conformance.fault_steps import Target
 from tickproof.conformance.performance.bench_plan import PAYLOAD_BYTES, Plan
 from tickproof.conformance.performance.document import MeasuredEngine, Measurement, Part
@@ -150,11 +148,10 @@ class Parameters(Plan):
 
 
 class Bench(Measurement):
-    """Engines side by side; interrupted: what ended it early, in words."""
+    """Engines side by side."""
 
     FILE_NAME = "bench.json"
 
-    interrupted: str | None = Field(default=None, exclude_if=lambda why: why is None)
     parameters: Parameters
     engines: tuple[EngineRows, ...]
 

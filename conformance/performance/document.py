@@ -7,7 +7,7 @@ import platform
 from typing import Literal
 
 import numpy as np
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.latency.figures import as_json
@@ -52,10 +52,11 @@ class MeasuredEngine(EngineName):
 
 
 class Measurement(Part, Written):
-    """What was measured on one machine."""
+    """What was measured on one machine; interrupted: what ended it early, in words."""
 
     format: Literal[1] = 1
     machine: Machine
+    interrupted: str | None = Field(default=None, exclude_if=lambda why: why is None)
 
     def text(self) -> str:
         """Return the document as JSON, an infinite number as the text "inf"."""

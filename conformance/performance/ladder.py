@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 from rich.console import Console
 
 from tickproof.conformance import resources
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.spec import EngineSpec, available
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.history.folder import History
@@ -29,6 +31,7 @@ from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import out_folder
 from tickproof.conformance.session.run_command import engine_folders
 from tickproof.conformance.suites.judge import Fail
+from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED
 
 #: Steps from which on a cut is on disk.
@@ -54,46 +57,68 @@ def check(spec: EngineSpec, plan: Plan, out: Path) -> None:
 def ladder(spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, console: Console) -> int:
     """Measure all steps that the engine offers; returns the exit status.
 
-    Writes ladder.json and ladder_report.html to ``out``.
+    Writes ladder.json and report.html to ``out``. After an interrupt what was measured is
+    reported, and KeyboardInterrupt goes on.
     """
-    machine = this_machine()
+    machine, interrupted = this_machine(), ""
+    series = steps_of(spec)
     with Status(style.console(stderr=True)) as status:
-        series = play(spec, plan, out, keep=keep, announce=status)
+        try:
+            play(spec, series, plan, out, keep=keep, announce=status)
+        except KeyboardInterrupt:
+            interrupted = interruption.words()
+    runs = sum(len(one.rounds) for one in series)
+    if interrupted and not runs:
+        raise KeyboardInterrupt("nothing was measured")
     found = Ladder(
         machine=machine,
+        interrupted=interrupted or None,
         parameters=Parameters(**asdict(plan)),
         engine=EngineName(name=spec.name, version=spec.version),
         steps=costs(series),
     )
-    found.write(out)
-    ladder_report.show(console, found.steps)
-    path = ladder_report.write(out, found)
-    console.print(f"  report     {path}", style="dim", soft_wrap=True, highlight=False)
+    with interruption.deferred():
+        found.write(out)
+        ladder_report.show(console, found)
+        path = ladder_report.write(out, found)
+        console.print(f"  report     {path}", style="dim", soft_wrap=True, highlight=False)
+    if interrupted:
+        raise KeyboardInterrupt(f"{counted(runs, 'run')} reported in {out}")
     if (found_status := exit_status_of(series)) == EXIT_NOT_JUDGED:
         say_nothing_measured(spec, "offers none of the steps")
     return found_status
 
 
+def steps_of(spec: EngineSpec) -> list[Series[SteadyRound]]:
+    """Return all steps, the lowest first, none of them measured yet."""
+    series = [Series[SteadyRound](rung.step) for rung in LADDER]
+    for one in series:
+        if not spec.offers("ladder", {"step": one.what}):
+            one.status, one.why = "not-offered", "not in [apps.ladder]"
+    return series
+
+
 def play(
-    spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, announce: Announce
-) -> list[Series[SteadyRound]]:
+    spec: EngineSpec,
+    series: Sequence[Series[SteadyRound]],
+    plan: Plan,
+    out: Path,
+    *,
+    keep: bool,
+    announce: Announce,
+) -> None:
     """Play rounds of all steps; in each round they come in an order of its own.
 
     So what changes on the machine meanwhile changes all steps alike.
     """
     (folder,) = engine_folders([spec], out / "runs")
     rounds = Rounds(spec, folder, keep, announce)
-    series = {rung.step: Series[SteadyRound](rung.step) for rung in LADDER}
-    for one in series.values():
-        if not spec.offers("ladder", {"step": one.what}):
-            one.status, one.why = "not-offered", "not in [apps.ladder]"
     for number in range(plan.rounds):
-        order = list(series.values())
+        order = list(series)
         random.Random(f"{plan.seed}:{number}").shuffle(order)
         for one in order:
             scenario, name = scenario_of(one.what, plan, number), f"{one.what}-{number}"
             rounds.sampled(one, scenario, name, figures, _PERIOD_S)
-    return list(series.values())
 
 
 def scenario_of(step: str, plan: Plan, number: int) -> Scenario:

@@ -29,22 +29,37 @@ _RULE: Final = (
 _NAMES: Final = 60
 
 
-def show(console: Console, found: Sequence[StepCosts]) -> None:
+def show(console: Console, found: Ladder) -> None:
     """Print a row for each step, and what went wrong."""
     table = Table(box=None, pad_edge=False)
     table.add_column("step", no_wrap=True)
     for name in ("processor,\nns a record", "clock,\nns a record"):
         table.add_column(name, justify="right", no_wrap=True)
         table.add_column("times the\nstep before", no_wrap=True)
-    for one in found:
+    for one in found.steps:
         cells = [cell for cost in (one.processor, one.clock) for cell in _cells(cost, one)]
         table.add_row(one.step, *map(Text, cells))
     console.print(table)
     console.print(Text(_RULE, style="dim"), soft_wrap=True)
-    for one in found:
+    if found.interrupted:
+        console.print(Text(missing(found), style="bold red"), soft_wrap=True)
+    for one in found.steps:
         if one.run:
             text = f"{one.step}: {one.status}: {one.why}\n  run kept in {one.run}"
             console.print(Text(shown(text, 4000), style="bold red"), soft_wrap=True)
+
+
+def missing(found: Ladder) -> str:
+    """Say what ended a ladder early, and which rounds it did not come to; "" for nothing."""
+    if not found.interrupted:
+        return ""
+    rounds = found.parameters.rounds
+    open_ = [
+        f"{one.step} {len(one.rounds)} of {rounds}"
+        for one in found.steps
+        if one.status == "measured" and len(one.rounds) < rounds
+    ]
+    return f"{shown(found.interrupted, 200)}; rounds measured: {', '.join(open_) or 'all'}"
 
 
 def said(found: Cost, before: Step | None) -> str:
@@ -75,6 +90,7 @@ def html(found: Ladder) -> str:
     return templates.render(
         "ladder.html.j2",
         ladder=found,
+        missing=missing(found),
         said=said,
         number=number,
         picture=picture(found.steps),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer
 
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.hosts.cores import Cores
@@ -68,13 +68,11 @@ class Setup(Measurement):
 class LatencySession(Setup):
     """A whole session; docs/latency.md has each key.
 
-    interrupted: what ended it early, in words. floor: percentiles in microseconds where no run was
-    played.
+    floor: percentiles in microseconds where no run was played.
     """
 
     FILE_NAME = "latency.json"
 
-    interrupted: str | None = Field(default=None, exclude_if=lambda why: why is None)
     runs: tuple[RunFigures, ...]
     floor: dict[str, Number] | None
     decision: Decision

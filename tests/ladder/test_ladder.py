@@ -12,7 +12,7 @@ import pytest
 
 from tests.long import LONG
 from tests.service_level.made_documents import MACHINE, steady_round
-from tickproof.conformance.engines import spec
+from tickproof.conformance.engines import interruption, spec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.latency.statistics import Ratio
 from tickproof.conformance.performance import ladder, ladder_report
@@ -79,7 +79,9 @@ def test_a_step_that_is_not_done_has_no_figures(tmp_path, old, new, step, why):
     toml = engine / "engine.toml"
     others = toml.read_text().partition("[apps.ladder]")[0]
     toml.write_text(f'{others}[apps.ladder]\nstep = ["{step}"]')
-    series = ladder.play(spec.load(toml), PLAN, tmp_path, keep=False, announce=lambda *_: None)
+    engine = spec.load(toml)
+    series = ladder.steps_of(engine)
+    ladder.play(engine, series, PLAN, tmp_path, keep=False, announce=lambda *_: None)
     found = {one.what: one for one in series}
     assert (found[step].status, found[step].rounds) == ("failed", [])
     assert why in found[step].why
@@ -140,6 +142,28 @@ def page():
     return ladder_report.html(
         Ladder(machine=MACHINE, parameters=parameters, engine=engine, steps=tuple(steps))
     )
+
+
+def test_what_was_measured_before_an_interrupt_is_reported(tmp_path, monkeypatch, capsys):
+    played = []
+
+    def sampled(self, series, *_):
+        if len(played) == len(LADDER) + 1:
+            raise KeyboardInterrupt
+        played.append(series.what)
+        series.rounds.append(steady_round(1e6, us_a_record=1.0))
+
+    monkeypatch.setattr(ladder.Rounds, "sampled", sampled)
+    two = Plan(messages=20_000, rounds=2)
+    with pytest.raises(KeyboardInterrupt, match="11 runs reported in"):
+        ladder.ladder(spec.load(MINIATURE), two, tmp_path, keep=False, console=style.console())
+    open_ = ", ".join(f"{one.step} 1 of 2" for one in LADDER if one.step != played[-1])
+    said = f"{interruption.words()}; rounds measured: {open_}"
+    assert said in capsys.readouterr().out
+    assert said in (tmp_path / "report.html").read_text()
+    found = json.loads((tmp_path / Ladder.FILE_NAME).read_text())
+    assert found["interrupted"] == interruption.words()
+    assert sorted(len(one["rounds"]) for one in found["steps"]) == [1] * 9 + [2]
 
 
 def test_the_page_says_what_was_measured_and_escapes_the_rest():
