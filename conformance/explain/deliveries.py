@@ -25,7 +25,7 @@ from tickproof.conformance.explain.aftermath import (
     relations,
     whole_replies,
 )
-from tickproof.conformance.explain.facts import Facts, Part, listed, ranges
+from tickproof.conformance.explain.facts import Facts, Part, listed, ranges, seconds
 from tickproof.conformance.history import events
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.history.rows import of_partition
@@ -34,6 +34,8 @@ from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import Outcome
 from tickproof.generators.layouts import COUNT_IN, NUMBER
 
+#: A source that gives nothing for so long is silent.
+_SILENCE_NS: Final = 1_000_000_000
 #: From so many missing records on, one key is no chance.
 _ALIKE: Final = 3
 
@@ -61,6 +63,8 @@ def tell_losses(facts: Facts, outcome: Outcome) -> Part:
     ]
     mark = int(times[-1]) if len(times) else None
     frames, relation = _frames(facts, where), _relation(facts, where, near)
+    if near is None:
+        relation = _unread(facts, where)
     numbers, silent = list[str](), list[str]()
     if near is not None and not any(place.skipped for place in near.places):
         numbers = numbering(facts, near, where)
@@ -140,6 +144,28 @@ def _records(facts: Facts, where: np.ndarray, arrays: Sequence[np.ndarray]) -> n
         for stream, partition in partitions_of(where)
     ]
     return np.concatenate(rows)
+
+
+def _unread(facts: Facts, where: np.ndarray) -> list[str]:
+    """Say that nobody fetched the missing records, and which silence of the source is before them.
+
+    where: records that are missing without any fault.
+    """
+    firsts, silences = [], []
+    for stream, partition in partitions_of(where):
+        first = Place(stream, partition, int(offsets_in(where, stream, partition).min()))
+        if len(facts.fetches_of(first)):
+            return []
+        firsts.append(first)
+        rows = of_partition(facts.history.publishes, stream, partition)
+        at = int((rows["end"] <= first.offset).sum())
+        silences.append(int(rows["t_ns"][at] - rows["t_ns"][at - 1]) if 0 < at < len(rows) else 0)
+    if min(silences) < _SILENCE_NS:
+        return ["None of them was ever fetched."]
+    return [
+        f"None of them was ever fetched: each partition was silent for {seconds(min(silences))} or "
+        "more before the first of them, and nothing was read after that."
+    ]
 
 
 def _relation(facts: Facts, where: np.ndarray, near: Aftermath | None) -> list[str]:

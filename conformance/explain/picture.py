@@ -24,6 +24,8 @@ _TO_ASCII: Final = str.maketrans(_BLOCKS + "├─┤┆", ".:-=+*%#" + "|-||")
 _QUIET: Final = 0.35
 #: Columns between two figures of the axis.
 _TICK: Final = 12
+#: Marks of one meaning that a legend tells one by one.
+_MOST_ALIKE: Final = 4
 #: Engine text in a legend is cut to this.
 _TEXT: Final = 48
 
@@ -115,10 +117,21 @@ def arranged(marks: Sequence[Moment], scale: Scale, room: int) -> tuple[list[Mom
 
 
 def legend(marks: Sequence[Moment], origin: int, width: int) -> list[str]:
-    """Say when each mark was and what it means, in order of time, wrapped to ``width``."""
-    words: list[str] = []
+    """Say when each mark was and what it means, in order of time, wrapped to ``width``.
+
+    More than four that are alike are told once, by the first and the last of them.
+    """
+    alike: dict[tuple[str, str], list[float]] = {}
     for moment in marks:
-        words.append(f"{moment.mark} {(moment.t_ns - origin) / 1e9:.3f} {moment.text}")
+        times = alike.setdefault((moment.mark, moment.text), [])
+        times.append((moment.t_ns - origin) / 1e9)
+    told: list[tuple[float, str]] = []
+    for (mark, text), times in alike.items():
+        if len(times) > _MOST_ALIKE:
+            told.append((times[0], f"{mark} {times[0]:.3f} to {times[-1]:.3f} {text}"))
+        else:
+            told += [(time, f"{mark} {time:.3f} {text}") for time in times]
+    words = [word for _, word in sorted(told, key=lambda one: one[0])]
     lines: list[str] = []
     for word in words:
         word = word[: width - 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,13 +12,18 @@ import numpy as np
 from tickproof.conformance.explain import transactions
 from tickproof.conformance.explain.aftermath import Aftermath
 from tickproof.conformance.explain.facts import Facts, Part, listed
-from tickproof.conformance.explain.words import ending, got
+from tickproof.conformance.explain.words import asked, ending, got
 from tickproof.conformance.history import events
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites import breaches
 from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Outcome
 
+#: Uncaught errors of Python and of Java's threads, panics of Go and Rust, errors of Node.
+_ERROR: Final = re.compile(
+    r"([\w.$]*(Error|Exception|Interrupt)\b.*: .|Exception in thread .*: .|panic: .|"
+    r"thread .* panicked at .|Caused by: .)"
+)
 #: Control requests that wait for an answer.
 _OPS: Final = ("hello", "deploy", "topology", "drain", "checkpoint", "scale", "stop")
 #: How the log says that a FETCH lies below what was released.
@@ -63,14 +69,24 @@ def _headline(facts: Facts, outcome: Outcome) -> str:
     if not outcome.general:
         return got(outcome)
     near = facts.before(facts.ended)
-    return f"{ending(facts.history, f', {facts.since(facts.ended, near)}' if near else '')}."
+    end = ending(facts.history, f", {facts.since(facts.ended, near)}" if near else "")
+    said = last_words(facts.history.stderr_tail()) if outcome.reason == "EXITED" else ""
+    return f"{end}." + (f" Its standard error says: {shown(said, 200)}" if said else "")
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """Return the line of standard error that says why a process ended, "" for none.
+
+    That is the last one that names an error, as runtimes do where one is not caught.
+    """
+    return next((line.strip() for line in reversed(lines) if _ERROR.match(line)), "")
 
 
 def _refused(facts: Facts, rows: list[events.Refused]) -> Part:
     row = rows[0]
     t_ns = row.t_ns
     said = [
-        f"The log refused {shown(row.op, 20)} {facts.since(t_ns, facts.before(t_ns))}: "
+        f"The log refused {asked(row)} {facts.since(t_ns, facts.before(t_ns))}: "
         f"{shown(row.text, 200)}."
     ]
     if len(rows) > 1:

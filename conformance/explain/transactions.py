@@ -11,7 +11,7 @@ from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.history.events import Abort, Commit, Drained, Refused, Stage
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.history.rows import of_partition
-from tickproof.conformance.text import counted
+from tickproof.conformance.text import counted, shown
 
 #: Outcomes of COMMIT, in words.
 OUTCOMES: Final = {
@@ -29,7 +29,8 @@ class Step:
 
     do: "stage", "commit" or "abort". count, writer: of a STAGE. outcome: of a COMMIT.
     committed: whether the transaction was committed before it. held: how many outputs of
-    that writer it held before it.
+    that writer it held before it. later: the transaction by which that writer's output was
+    committed last, where that is another one.
     """
 
     t_ns: int
@@ -40,14 +41,16 @@ class Step:
     outcome: int
     committed: bool
     held: int
+    later: int | None = None
 
     @property
     def idle(self) -> bool:
-        """Whether it was a STAGE of more than the committed transaction holds.
+        """Whether it was a STAGE of other output than the committed transaction holds.
 
-        The same once more is in order: that is how a batch is repeated.
+        The same once more is in order: that is how a batch is repeated, before another one.
         """
-        return self.do == "stage" and self.committed and self.count > self.held
+        other = self.count > self.held or (self.count > 0 and self.later is not None)
+        return self.do == "stage" and self.committed and other
 
 
 def steps(facts: Facts) -> dict[int, list[Step]]:
@@ -55,6 +58,7 @@ def steps(facts: Facts) -> dict[int, list[Step]]:
     found: dict[int, list[Step]] = {}
     committed: set[int] = set()
     held: dict[tuple[int, int], int] = {}
+    last: dict[int, int] = {}  # of each writer
     recorded: list[Stage | Commit | Abort] = facts.history.all(Stage, Commit, Abort)
     for event in recorded:
         txn, count, writer, outcome = event.txn, 0, 0, 0
@@ -72,12 +76,15 @@ def steps(facts: Facts) -> dict[int, list[Step]]:
                 outcome,
                 txn in committed,
                 held.get((txn, writer), 0),
+                last.get(writer) if event.KIND == "stage" and last.get(writer) != txn else None,
             )
         )
         if isinstance(event, Stage) and txn not in committed:
             held[txn, writer] = count
         if outcome in (1, 2):
             committed.add(txn)
+        if outcome == 1:
+            last |= {one: txn for other, one in held if other == txn}
     return found
 
 
@@ -134,9 +141,10 @@ def _reused(facts: Facts, txn: int, chains: dict[int, list[Step]], times: int) -
     """Say how it came that a committed number was used again, and what that cost."""
     idle = next(step for step in chains[txn] if step.idle)
     held = f" that {counted(idle.held, 'output')} had used up" if idle.held else ""
+    again = f", and transaction {idle.later} had been committed since" * (idle.later is not None)
     said = [
-        f"So the {counted(idle.count, 'output')} of writer {idle.writer} were staged under a "
-        f"number{held or ' that was used up'}: none of them was recorded under it"
+        f"The {counted(idle.count, 'output')} of writer {idle.writer} were staged under a "
+        f"number{held or ' that was used up'}{again}: none of them was recorded under it"
         f"{_gap(facts, idle)}." + (f" The run shows this {times} times." if times > 1 else "")
     ]
     return [*said, *_given_up(facts, idle), *_settled(facts, txn, idle, chains)]
@@ -229,10 +237,29 @@ def _open(facts: Facts, chains: dict[int, list[Step]]) -> list[str]:
         return []
     _, txn = min(held)
     more = f" (so too {counted(len(held) - 1, 'other transaction')})" if len(held) > 1 else ""
-    return [
-        chain(facts, txn, chains[txn]),
-        f"It was never committed{more}: what is staged and not committed counts as missing.",
+    said = f"It was never committed{more}: what is staged and not committed counts as missing."
+    return [chain(facts, txn, chains[txn]), f"{_refused(facts, chains[txn][-1])}{said}"]
+
+
+def _refused(facts: Facts, staged: Step) -> str:
+    """Say that the last COMMIT of a connection was refused, where that was not sent again."""
+    refused = [
+        row
+        for row in facts.history.all(Refused, op="COMMIT", connection=staged.connection)
+        if row.t_ns > staged.t_ns
     ]
+    if not refused:
+        return ""
+    again = [
+        row
+        for row in facts.history.all(Commit, connection=staged.connection)
+        if row.t_ns > refused[-1].t_ns
+    ]
+    if again:
+        return ""
+    when = facts.since(refused[-1].t_ns, facts.around(refused[-1].t_ns))
+    why = shown(refused[-1].text, 100)
+    return f"COMMIT was refused {when} (error {refused[-1].code}: {why}) and not sent again. "
 
 
 def repeated(facts: Facts, rows: Sequence[Any]) -> list[str]:

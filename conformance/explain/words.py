@@ -47,8 +47,13 @@ def got(outcome: Outcome) -> str:
 def ending(history: History, when: str = "") -> str:
     """Return how the engine ended a run, and what the log had refused it last."""
     refused = history.all(events.Refused)[-1:]
-    why = (f"; the log had refused {shown(row.op, 20)}: {shown(row.text, 200)}" for row in refused)
+    why = (f"; the log had refused {asked(row)}: {shown(row.text, 200)}" for row in refused)
     return f"{shown(history.ended.message, 500)}{when}{''.join(why)}"
+
+
+def asked(row: events.Refused) -> str:
+    """Return what a request that got an error is called: its op, if that could be read."""
+    return shown(row.op, 20) if row.op != "?" else "a frame"
 
 
 class Words(NamedTuple):

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites import tampering
-from tickproof.conformance.explain.picture import Moment, Scale, arranged, moments, picture, plain
+from tickproof.conformance.explain.picture import (
+    Moment,
+    Scale,
+    arranged,
+    legend,
+    moments,
+    picture,
+    plain,
+)
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import FETCH
 from tickproof.conformance.scenario import Scenario
@@ -99,6 +107,13 @@ def test_each_mark_has_a_legend_with_its_time(recorded):
     for mark in "SKRrXdD":
         assert mark in marks, mark
     assert marks.index("K") < marks.index("X") < marks.index("R")
+
+
+def test_marks_of_one_meaning_are_told_by_the_first_and_the_last_of_them():
+    marks = [Moment(n * 10**9, "c", "checkpoint answered", 1) for n in range(1, 31)]
+    marks.insert(3, Moment(3_500_000_000, "K", "SIGKILL", 0))
+    assert legend(marks, 0, 80) == ["  c 1.000 to 30.000 checkpoint answered   K 3.500 SIGKILL"]
+    assert len(" ".join(legend(marks[:4], 0, 80)).split("   ")) == 4
 
 
 def test_a_second_fetch_is_a_lane_of_its_own(copy_of):

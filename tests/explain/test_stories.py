@@ -12,7 +12,7 @@ import pytest
 
 from tests.long import LONG
 from tests.suites import tampering
-from tickproof.conformance.explain import story
+from tickproof.conformance.explain import protocol_breaches, story
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.faults.kinds import fault_of
@@ -21,6 +21,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import judging
 from tickproof.conformance.suites.evidence import outputs
+from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -412,6 +413,64 @@ def test_an_engine_that_never_read_its_input_is_said_to_be_so(tmp_path):
     made = story(run.history(), lost)
     assert "1,000 records that must give an output gave none." in made.headline
     assert "Nothing was fetched: no process of the engine ever read its input." in made.headline
+
+
+def points(records: np.ndarray) -> np.ndarray:
+    """Return the running totals that are due for records of count."""
+    found = np.zeros(len(records), COUNT_OUT)
+    totals: dict[int, tuple[int, int]] = {}
+    for row, record in enumerate(records):
+        key = int(record["key"])
+        n, total = totals.get(key, (0, 0))
+        totals[key] = n + 1, total + int(record["value"])
+        found[row] = (key, *totals[key])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("silence_ns", "said"),
+    [
+        (2_500_000_000, "each partition was silent for 2.500 s or more before the first of them"),
+        (10_000_000, "None of them was ever fetched."),
+    ],
+)
+def test_what_was_never_read_is_said_to_be_so(tmp_path, silence_ns, said):
+    """Half of each partition was fetched and answered, and nothing after a silence."""
+    recipe = {"kind": "keyed", "seed": 1, "records": 1_000, "partitions": 2}
+    run = RunFolder(tmp_path, Scenario("count-silence", "count", {"emit": "every"}, recipe))
+    inputs = [np.array(records) for records in run.history().inputs(COUNT_IN)]
+    whole = [len(records) for records in inputs]
+    half = [size // 2 for size in whole]
+    run.tables(
+        publishes=[
+            (t, 0, p, end[p]) for t, end in ((1, half), (1 + silence_ns, whole)) for p in (0, 1)
+        ],
+        fetches=[(2, 0, p, 0, half[p]) for p in (0, 1)],
+    )
+    run.outputs(output_log(np.concatenate([points(inputs[p][: half[p]]) for p in (0, 1)])))
+    made = story(run.history(), Outcome("ST-SILENCE", Verdict.FAIL, reason="lost"))
+    assert said in made.headline
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["ValueError: a.cut: 0 bytes", "", "worker 0 ended: 70"], "ValueError: a.cut: 0 bytes"),
+        (["panic: no state", "goroutine 1 [running]:"], "panic: no state"),
+        (['Exception in thread "a" b.C: d', "\tat b.C.main"], 'Exception in thread "a" b.C: d'),
+        (["ready", "error: none so far"], ""),
+    ],
+)
+def test_an_exit_is_told_with_the_error_that_was_not_caught(lines, said):
+    assert protocol_breaches.last_words(lines) == said
+
+
+def test_a_frame_that_could_not_be_read_has_no_question_mark_for_a_name(tmp_path):
+    recipe = {"kind": "keyed", "seed": 1, "records": 100}
+    run = RunFolder(tmp_path, Scenario("count", "count", {"emit": "every"}, recipe))
+    run.events(events.Refused(t_ns=1, connection=1, code=2, text="a frame of 9 bytes", op="?"))
+    outcome = Outcome("PR-FRAMES", Verdict.FAIL, reason="TOO_LARGE", actual="a frame of 9 bytes")
+    assert story(run.history(), outcome).headline.startswith("The log refused a frame ")
 
 
 def test_a_fault_is_numbered_among_those_that_are_called_alike(copy_of):

@@ -100,6 +100,27 @@ def test_the_same_batch_once_more_is_in_order(after):
     assert transactions.tell(Facts.of(after(stage(5), commit(1), stage(5), commit(2)))) == []
 
 
+def test_numbers_that_begin_anew_are_told_though_each_batch_is_as_large_as_before(after):
+    history = after(stage(5), commit(1), stage(5, txn=22), commit(1, txn=22), stage(5), commit(2))
+    said = transactions.tell(Facts.of(history))
+    assert said[1] == (
+        "The 5 outputs of writer 9 were staged under a number that 5 outputs had used up, and "
+        "transaction 22 had been committed since: none of them was recorded under it."
+    )
+    assert transactions.unrecorded(Facts.of(history)) == 5
+
+
+def test_a_commit_that_was_refused_is_told_where_it_was_given_up(after):
+    refused = events.Refused(
+        t_ns=0, connection=1, code=8, text="no output is taken now", op="COMMIT"
+    )
+    told = "COMMIT was refused 0.002 s after the kill (error 8: no output is taken now)"
+    said = " ".join(transactions.tell(Facts.of(after(stage(5), refused))))
+    assert f"{told} and not sent again. It was never committed" in said
+    again = transactions.tell(Facts.of(after(stage(5), refused, commit(1, txn=20))))
+    assert "refused" not in " ".join(again)
+
+
 def test_an_abort_before_the_batch_is_staged_anew_is_in_order(after):
     assert transactions.tell(Facts.of(after(stage(5), abort(), stage(7), commit(1)))) == []
 
