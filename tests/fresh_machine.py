@@ -43,14 +43,14 @@ shift && exec "$@"
 SAMPLE_S = 1.0
 
 
-def base(folder: Path, suite: str) -> Path:
-    """Return the root file system of a suite; it is made once."""
+def base(folder: Path, suite: str, packages: str = PACKAGES) -> Path:
+    """Return the root file system of a suite; it is made once in a folder."""
     made = folder / suite
     if not made.is_dir():
         half = folder / f"{suite}.part"
         shutil.rmtree(half, ignore_errors=True)
         subprocess.run(
-            ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", suite, half],
+            ["debootstrap", "--variant=minbase", f"--include={packages}", suite, half],
             check=True,
             stdout=subprocess.DEVNULL,
         )
@@ -64,18 +64,23 @@ def machine(folder: Path, suite: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=folder, prefix=f"{suite}-") as scratch:
         root = Path(scratch, "root")
         subprocess.run(["cp", "-a", "--", base(folder, suite), root], check=True)
-        files = {Path("/", name) for name in SETTINGS}
-        files |= {Path(text) for text in passed().values() if text.startswith("/")}
-        for file in files:
-            if file.is_file():
-                (root / file.relative_to("/")).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, root / file.relative_to("/"))
+        settle(root)
         enter(root, "root", "useradd --create-home tester", check=True)
         for user, home in (("root", "root"), ("tester", "home/tester")):
             checkout = root / home / "tickproof"
             subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, checkout], check=True)
             enter(root, "root", f"chown -R {user} ~{user}/tickproof", check=True)
         yield root
+
+
+def settle(root: Path) -> None:
+    """Give a file system the settings of this machine's network."""
+    files = {Path("/", name) for name in SETTINGS}
+    files |= {Path(text) for text in passed().values() if text.startswith("/")}
+    for file in files:
+        if file.is_file():
+            (root / file.relative_to("/")).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, root / file.relative_to("/"))
 
 
 def passed() -> dict[str, str]:

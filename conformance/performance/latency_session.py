@@ -138,8 +138,7 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
 
     def written(floor: dict[str, float] | None, interrupted: str | None = None) -> LatencySession:
         found = LatencySession(
-            **known.played(folder),
-            interrupted=interrupted,
+            **(known.played(folder) | {"interrupted": interrupted}),
             runs=tuple(runs),
             floor=floor,
             decision=decide(profile, runs, fit.problems, floor),
