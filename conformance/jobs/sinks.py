@@ -80,25 +80,32 @@ def _cut(value: object) -> str:
     return shown(value if isinstance(value, str) else canonical(value), 200)
 
 
-def reader(table: OutputTable, folder: Path) -> Callable[[bytes | None, str], dict[str, Any]]:
-    """Return what reads the message at a place; it raises BadOutput.
+#: Makes an object of a message and its place, None of one that is no output. Raises BadOutput.
+Reader = Callable[[bytes | None, str], dict[str, Any] | None]
 
-    Raises InvalidFile if ``decode`` cannot be loaded from the folder.
+
+def reader(table: OutputTable, folder: Path) -> Reader:
+    """Return what reads the messages of an output.
+
+    Only ``decode`` leaves one out, also one without a value (null). Raises InvalidFile if it
+    cannot be loaded from the folder.
     """
     name = table.decode
-    decode = user_code.function(folder, name) if name else json.loads
+    decode: Callable[[Any], Any] = user_code.function(folder, name) if name else json.loads
 
-    def read(message: bytes | None, where: str) -> dict[str, Any]:
+    def read(message: bytes | None, where: str) -> dict[str, Any] | None:
         got = shown(repr(message), 100)
         try:
-            value = None if message is None else decode(message)
+            value = None if message is None and not name else decode(message)
         except Exception as error:
             if name:
                 said = f"{name}: {user_code.raised(error)}"
                 raise BadOutput(f"{where}: {said}; the message is {got}") from error
             value = None
+        if name and value is None:
+            return None
         if not isinstance(value, dict):
-            if name and message is not None:
+            if name:
                 got = f"{shown(repr(value), 100)} from {name}, of the message {got}"
             raise BadOutput(f"{where}: expected a JSON object; got {got}")
         return value
@@ -116,13 +123,7 @@ class TopicSink:
 
     open = "an open transaction of the database"
 
-    def __init__(
-        self,
-        table: OutputTable,
-        topic: str,
-        cluster: Cluster,
-        read: Callable[[bytes | None, str], dict[str, Any]],
-    ) -> None:
+    def __init__(self, table: OutputTable, topic: str, cluster: Cluster, read: Reader) -> None:
         self._table, self.where, self._cluster, self._read = table, topic, cluster, read
         kafka = client_library()
         self._end = kafka.KafkaError._PARTITION_EOF
@@ -153,7 +154,8 @@ class TopicSink:
             where = (
                 f"topic {self.where}, partition {message.partition()}, offset {message.offset()}"
             )
-            value = self._read(message.value(), where)
+            if (value := self._read(message.value(), where)) is None:
+                continue
             key = (message.key() or b"").decode("utf-8", "backslashreplace")
             self._rows.append((identity(self._table, value, key, where), value))
 

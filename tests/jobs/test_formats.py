@@ -172,6 +172,16 @@ def test_a_decode_that_fails_is_named_with_the_message(
         read(message, "here")
 
 
+@pytest.mark.parametrize(("message", "left"), [(b"", True), (None, True), (b"a;1;2", False)])
+def test_a_decode_leaves_out_what_is_no_output(
+    folder: Path, message: bytes | None, left: bool
+) -> None:
+    """A heartbeat; the null by which a compacted topic removes a key."""
+    start = "def decode(message):\n"
+    job = edited(folder, "codec.py", start, f"{start}    if not message:\n        return None\n")
+    assert (sinks.reader(job.outputs["times"], job.folder)(message, "here") is None) == left
+
+
 @pytest.mark.parametrize("message", [None, b"", b"[]", b"{", b"\xff", b"[" * 100_000])
 def test_a_message_without_a_decode_is_a_json_object(tmp_path: Path, message: bytes | None) -> None:
     read = sinks.reader(OutputTable(), tmp_path)
