@@ -88,8 +88,9 @@ class JobTable(Table):
     roles: argv is the whole job, which starts its workers by itself.
 
     render: files beside job.toml; {rendered} is the folder of a worker's copies, with placeholders
-    filled in. schemas: what a stub of a schema registry, {registry}, has at first, the file of a
-    schema by its subject. checkpoint: of the query of Structured Streaming that the job is.
+    filled in. listen: the port of the broker, for a job that cannot be told one. schemas: what a
+    stub of a schema registry, {registry}, has at first, the file of a schema by its subject.
+    checkpoint: of the query of Structured Streaming that the job is.
     """
 
     argv: list[Argument] = Field(min_length=1)
@@ -99,6 +100,7 @@ class JobTable(Table):
     roles: RolesTable | None = None
     env: dict[str, Argument] = Field(default_factory=dict)
     render: list[Below] = Field(default_factory=list)
+    listen: int | None = Field(default=None, ge=1, le=65535)
     schemas: dict[Text, Below] | None = None
     checkpoint: Checkpoint | None = None
     group: Text = ""

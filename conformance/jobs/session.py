@@ -20,7 +20,7 @@ from rich.console import Console
 
 from tickproof.conformance.engines import interruption, isolation
 from tickproof.conformance.engines.preparation import prepare
-from tickproof.conformance.errors import InvalidFile, TickproofError
+from tickproof.conformance.errors import InvalidFile, RequestError, TickproofError
 from tickproof.conformance.fault_steps import ALONE_S
 from tickproof.conformance.history import job_run, plain_files, provenance
 from tickproof.conformance.history.job_run import JobRun, Strike
@@ -184,6 +184,11 @@ class Session:
         self._due = self._of_oracle()
         self._schedules = schedules.load_all(settings.schedules or settings.regressions)
         self.level = settings.level or isolation.best(JobSpec(job, {}))
+        if job.table.listen and self.level is not isolation.Level.SANDBOX:
+            raise RequestError(
+                f"{job.path}: [job] listen: expected isolation sandbox, where a port is the job's "
+                f"own; this session has {self.level.value}"
+            )
         #: The command that plays a failure again, "": the session's own, with less to play.
         self.reproduce = ""
 

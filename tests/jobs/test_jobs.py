@@ -12,7 +12,9 @@ from tests.jobs.twins import copy, judged, twins
 from tests.kafka.presence import expect_broker
 from tests.long import LONG
 from tickproof.conformance.engines import starters
-from tickproof.conformance.jobs import pytest_plugin
+from tickproof.conformance.engines.isolation import Level, sandbox_obstacle
+from tickproof.conformance.errors import RequestError
+from tickproof.conformance.jobs import pytest_plugin, session
 from tickproof.conformance.jobs.pytest_plugin import Jobs
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
@@ -46,6 +48,31 @@ def test_a_new_job_passes_by_its_own_test(tmp_path: Path, kind: str) -> None:
     assert {one.verdict for one in found.values()} == {Verdict.PASS, Verdict.NOT_CLAIMED}
     if kind == "python":
         assert found["JB-COMMIT"].evidence["timeouts"] == {"session": "6 s, asked for 45 s"}
+
+
+FIXED = {
+    'argv = ["{python}", "app.py"]': (
+        'argv = ["sh", "-c", "echo 127.0.0.1 kafka >> /etc/hosts && exec {python} app.py"]\n'
+        "listen = 9092"
+    ),
+    'BROKERS = "{bootstrap}"': 'BROKERS = "kafka:9092"',
+}
+
+
+def test_a_job_that_cannot_be_told_where_its_broker_is(tmp_path: Path) -> None:
+    if why := sandbox_obstacle():
+        pytest.skip(f"no sandbox here: {why}")
+    hosts = Path("/etc/hosts").read_bytes()
+    found = judged(copy("totals-kafka", tmp_path, replaced=FIXED), tmp_path, only=["JB-CALM"])
+    assert found["JB-CALM"].verdict is Verdict.PASS, said(found)
+    assert Path("/etc/hosts").read_bytes() == hosts
+
+
+def test_a_port_of_its_own_needs_a_sandbox(tmp_path: Path) -> None:
+    job = copy("totals-kafka", tmp_path, replaced=FIXED)
+    settings = session.Settings(tmp_path, 1, level=Level.NONE)
+    with pytest.raises(RequestError, match=r"\[job\] listen: expected isolation sandbox"):
+        session.Session(job, settings, tmp_path)
 
 
 @LONG
