@@ -236,12 +236,12 @@ class ProcessFaultInjector:
     def pause(self, victims: list[Member], seconds: float, crew: Crew) -> dict[str, Any]:
         """Stop processes and what is below them for so long; raises LookupError: they were gone."""
         self.touched_at = time.monotonic()
-        paused = [tree for tree in _trees(victims, crew) if tree.stop()]
-        if not paused:
-            raise LookupError(f"{_named(victims)} ended by themselves")
-        now = time.monotonic_ns()
-        until = now + int(seconds * 1e9)
-        with self._lock:
+        with self._lock:  # the end of another pause wakes whom it has: not in the midst of this
+            paused = [tree for tree in _trees(victims, crew) if tree.stop()]
+            if not paused:
+                raise LookupError(f"{_named(victims)} ended by themselves")
+            now = time.monotonic_ns()
+            until = now + int(seconds * 1e9)
             # Who stands still already goes on when the longest of its pauses is over.
             before = {one.tree.root: one.to_ns for one in self._paused}
             ends = {tree.root: max(until, before.get(tree.root, 0)) for tree in paused}

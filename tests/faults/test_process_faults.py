@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.judging import judge_of
 from tests.long import LONG, few
 from tests.suites import tampering
+from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.isolation import disk_obstacle
+from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.spec import load
+from tickproof.conformance.engines.topology import Member
 from tickproof.conformance.fault_steps import (
     DAMAGE,
     CorruptStep,
@@ -23,7 +31,9 @@ from tickproof.conformance.fault_steps import (
     WipeStep,
     fault_step,
 )
+from tickproof.conformance.faults.injector import Crew, ProcessFaultInjector
 from tickproof.conformance.history import events
+from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
@@ -163,6 +173,31 @@ def test_a_process_that_stands_still_twice_at_a_time_goes_on_after_both(tmp_path
     began = sorted({one.from_ns for one in resumed})
     assert began[1] < min(one.t_ns for one in resumed)  # else they were not at a time
     assert max(one.t_ns for one in resumed) - began[0] > 0.6e9
+
+
+def test_a_pause_that_begins_as_another_one_ends_is_held(tmp_path):
+    """The end of the first took its time, and then woke who stood still for the second."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        worker = Member(process.pid, "worker", "w", os.pidfd_open(process.pid))
+        log = EventLog(tmp_path / "events.jsonl")
+        made = ProcessFaultInjector(tmp_path / "stderr.log", log, 1, 1.0, FairClock())
+        crew = Crew(cast(Engine, None), [worker])
+        looking, looked = threading.Event(), threading.Event()
+        made.look = lambda: (looking.set(), looked.wait(10))[0]
+        made.pause([worker], 0.0, crew)
+        second = threading.Thread(target=made.pause, args=([worker], 1.0, crew))
+        end = threading.Thread(target=made.end_due)
+        end.start()
+        assert looking.wait(10)
+        second.start()
+        second.join(0.2)  # it stops the process in this time, if nothing keeps it from it
+        looked.set()
+        end.join()
+        second.join()
+        made.look = lambda: None
+        assert process_table.stands(process_table.table()[process.pid])
+        process.kill()
+        log.close()
 
 
 @pytest.mark.parametrize("do", few(["kill", "pause"]))
