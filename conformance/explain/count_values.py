@@ -43,8 +43,15 @@ def said(facts: Facts, index: int) -> str:
     if m is None or m.due is None or m.answers[index] < 0:
         held = int((m.due["key"] == out["key"]).sum()) if m is not None and m.due is not None else 0
         number = counted(held, "record") if held else "no record"
-        return f"{text}, but the input holds {number} of this key."
+        return f"{text}, but the input holds {number} of this key{_one_bit(int(out['n']), held)}."
     return f"{text}; the total due is {int(m.due[m.answers[index]]['total'])}."
+
+
+def _one_bit(n: int, most: int) -> str:
+    """Say that a count is one that may be, but for one bit, "" where it is not."""
+    bit = max(n.bit_length() - 1, 0)
+    rest = n ^ (1 << bit)
+    return f": n is {rest} but for one bit, 2^{bit}" if 0 < rest <= most < 1 << bit else ""
 
 
 def tell(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
@@ -218,16 +225,28 @@ def _states(facts: Facts, near: Aftermath) -> list[str]:
     if all(went.state is not None and went.state.low == 0 for went in bad):
         place = bad[0].place
         others = f", and likewise in {counted(len(bad) - 1, 'other partition')}" * (len(bad) > 1)
+        other = _of_another(facts, near, place)
+        why = "" if other else ": the offset was restored and the state was not"
         said = [
             f"After {facts.name(near)} it resumed partition {place.partition} at offset "
-            f"{place.base:,}, with totals that began at zero{others}: the offset was restored "
-            "and the state was not."
+            f"{place.base:,}{other}, with totals that began at zero{others}{why}."
         ]
     else:
         said = [_two_cuts(facts, near, bad)]
     if 1 < len(found) <= _PARTITIONS and len(bad) < len(found):
         said.append(f"In all it resumed: {'; '.join(went.text for went in found)}.")
     return said
+
+
+def _of_another(facts: Facts, near: Aftermath, place: PartitionAfter) -> str:
+    """Name the one partition that had released the offset at which another one resumed."""
+    rows = facts.history.releases
+    rows = rows[(rows["t_ns"] < near.fault.t_ns) & (rows["stream"] == place.stream)]
+    by = np.unique(rows["partition"][rows["offset"] == place.base]).tolist()
+    if not place.base or len(by) != 1 or by == [place.partition]:
+        return ""
+    other = facts.partition(place.stream, by[0])
+    return f", which {other} had released before and this one never"
 
 
 def _explain_most(

@@ -402,7 +402,9 @@ def shared(facts: Facts, near: Aftermath | None) -> list[str]:
     before, after = log.writer_seq(origin), log.writer_seq(surplus)
     same = (before[0] == after[0]) & (before[1] == after[1]) & (after[1] != UNNUMBERED)
     if same.all():
-        said.append("each under the writer and number of the first time")
+        by = [log.arrivals["connection"][log.rows(index)] for index in (origin, surplus)]
+        again = ", sent again by its own connection" if (by[0] == by[1]).all() else ""
+        said.append(f"each under the writer and number of the first time{again}")
     elif (before[0] != after[0]).all():
         said.append("each under another writer than the first time")
     elif not same.any() and (after[1] != UNNUMBERED).all():

@@ -47,7 +47,7 @@ def struck(facts: Facts, after: Aftermath) -> str:
         f"At {facts.at(fault.t_ns)}: {shown(fault.text, 200)}{_of_file(fault)}"
         f"{pids if fault.pids else ''}; "
         f"{fault.fetched:,} records were fetched by then{_armed(facts.history, fault)}, "
-        f"{fault.released:,} released, and {fault.outputs:,} outputs had come.{_alone(fault)}"
+        f"{fault.released:,} released, and {fault.outputs:,} outputs had come.{_took(fault)}"
     )
 
 
@@ -82,12 +82,15 @@ def met(facts: Facts, after: Aftermath) -> str:
     return (
         f"{name[0].upper()}{name[1:]} at {facts.at(fault.t_ns)} met {fault.fetched:,} fetched "
         f"records, {fault.released:,} of them released, and {fault.outputs:,} outputs."
-        f"{_alone(fault)}"
+        f"{_took(fault)}"
     )
 
 
-def _alone(fault: FiredFault) -> str:
-    """Say what died with a broker, if anything did."""
+def _took(fault: FiredFault) -> str:
+    """Say what was lost with a fault: bytes of the state, records of a broker; "" for nothing."""
+    if fault.lost_files:
+        files = listed([shown(one, 60) for one in fault.lost_files])
+        return f" It took {counted(fault.lost_bytes, 'byte')} with it, of {files}."
     if not fault.alone:
         return ""
     return (

@@ -6,13 +6,14 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tests.long import LONG
 from tests.suites import tampering
-from tickproof.conformance.explain import protocol_breaches, story
+from tickproof.conformance.explain import count_values, protocol_breaches, story
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.faults.kinds import fault_of
@@ -463,6 +464,39 @@ def test_what_was_never_read_is_said_to_be_so(tmp_path, silence_ns, said):
 )
 def test_an_exit_is_told_with_the_error_that_was_not_caught(lines, said):
     assert protocol_breaches.last_words(lines) == said
+
+
+@pytest.mark.parametrize(
+    ("n", "most", "said"),
+    [
+        (67_108_867, 3, ": n is 3 but for one bit, 2^26"),
+        (5, 4, ""),
+        (8, 3, ""),
+        (7, 3, ": n is 3 but for one bit, 2^2"),
+        (0, 3, ""),
+    ],
+)
+def test_a_count_that_one_bit_made_is_told_as_that(n, most, said):
+    assert count_values._one_bit(n, most) == said
+
+
+@pytest.mark.parametrize(
+    ("releases", "said"),
+    [
+        ([(1, 0, 2, 391), (1, 0, 3, 299)], ", which partition 2 had released before and this one "),
+        ([(1, 0, 2, 391), (1, 0, 3, 391)], ""),
+        ([(1, 0, 2, 391), (1, 0, 1, 391)], ""),
+        ([(9, 0, 2, 391), (1, 0, 3, 299)], ""),
+    ],
+)
+def test_an_offset_of_another_partition_is_told_where_one_alone_had_it(tmp_path, releases, said):
+    """Two workers that write one temporary file restore each other's cut."""
+    recipe = {"kind": "keyed", "seed": 1, "records": 2_000, "partitions": 4}
+    run = RunFolder(tmp_path, Scenario("count", "count", {"emit": "every"}, recipe))
+    run.tables(releases=releases)
+    near = SimpleNamespace(fault=SimpleNamespace(t_ns=5))
+    place = SimpleNamespace(stream=0, partition=3, base=391)
+    assert count_values._of_another(Facts(run.history()), near, place)[: len(said) or 1] == said
 
 
 def test_a_frame_that_could_not_be_read_has_no_question_mark_for_a_name(tmp_path):

@@ -146,6 +146,14 @@ def test_a_long_chain_is_cut_in_its_middle(after):
     assert len(said) < 700
 
 
+def test_what_a_loss_of_power_took_is_named(after):
+    lost = {"lost_bytes": 6065, "lost_files": ("partition-0.cut", "a/\x1b[31m")}
+    facts = Facts(after(replace(KILLED, **lost)))
+    for said in (fault_sentences.struck, fault_sentences.met):
+        told = said(facts, facts.aftermaths[0])
+        assert told.endswith(r" It took 6,065 bytes with it, of partition-0.cut and a/\x1b[31m.")
+
+
 @pytest.mark.parametrize(("alone", "were"), [(0, ""), (1, "1 record of"), (484, "484 records of")])
 def test_what_died_with_a_broker_is_counted(after, alone, were):
     died = replace(KILLED, step=KillLeaderStep("accepted", alone_s=1.0), pids=(), alone=alone)
