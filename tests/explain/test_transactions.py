@@ -150,7 +150,7 @@ def test_what_a_loss_of_power_took_is_named(after):
     lost = {"lost_bytes": 6065, "lost_files": ("partition-0.cut", "a/\x1b[31m")}
     facts = Facts(after(replace(KILLED, **lost)))
     for said in (fault_sentences.struck, fault_sentences.met):
-        told = said(facts, facts.aftermaths[0])
+        told = said(facts, facts.aftermaths[-1])
         assert told.endswith(r" It took 6,065 bytes with it, of partition-0.cut and a/\x1b[31m.")
 
 
