@@ -237,7 +237,10 @@ def _open(facts: Facts, chains: dict[int, list[Step]]) -> list[str]:
         return []
     _, txn = min(held)
     more = f" (so too {counted(len(held) - 1, 'other transaction')})" if len(held) > 1 else ""
-    said = f"It was never committed{more}: what is staged and not committed counts as missing."
+    said = (
+        f"Transaction {txn} was never committed{more}: what is staged and not committed counts as "
+        "missing."
+    )
     return [chain(facts, txn, chains[txn]), f"{_refused(facts, chains[txn][-1])}{said}"]
 
 

@@ -116,7 +116,7 @@ def test_a_commit_that_was_refused_is_told_where_it_was_given_up(after):
     )
     told = "COMMIT was refused 0.002 s after the kill (error 8: no output is taken now)"
     said = " ".join(transactions.tell(Facts.of(after(stage(5), refused))))
-    assert f"{told} and not sent again. It was never committed" in said
+    assert f"{told} and not sent again. Transaction 21 was never committed" in said
     again = transactions.tell(Facts.of(after(stage(5), refused, commit(1, txn=20))))
     assert "refused" not in " ".join(again)
 
@@ -134,7 +134,7 @@ def test_output_whose_transaction_is_unknown_never_came(after):
 def test_a_transaction_that_was_left_open(after):
     said = " ".join(transactions.tell(Facts.of(after(stage(5), stage(2, txn=22)))))
     assert "Transaction 21: STAGE of 5 outputs (writer 9)" in said
-    assert "It was never committed (so too 1 other transaction)" in said
+    assert "Transaction 21 was never committed (so too 1 other transaction)" in said
 
 
 def test_a_long_chain_is_cut_in_its_middle(after):
