@@ -283,7 +283,7 @@ def remove(workspace: str) -> None:
 
     import workspace as folders
 
-    folders.remove(Path(workspace))
+    folders.remove_root(Path(workspace))
 
 
 def detach() -> None:

@@ -35,6 +35,8 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 #: The folders of a workspace: working directory, TMPDIR, and what holds the state_dir.
 STATES = "states"
 FOLDERS = ("cwd", "tmp", STATES)
+#: How the name of the folder begins that workspaces of one user are in.
+SHARED = b"tickproof-"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -118,7 +120,14 @@ def furnish(workspace, hidden, writable=(), disk=False):
     _Layers(base, new, mounts, hidden).cover(b"/")
     _furnish_proc(new)
     _furnish_dev(new)
-    for folder in map(os.fsencode, (*(f"{workspace}/{name}" for name in FOLDERS), *writable)):
+    own = [os.fsencode(f"{workspace}/{name}") for name in FOLDERS]
+    around = os.path.dirname(os.fsencode(workspace))  # noqa: PTH120
+    if os.path.basename(around).startswith(SHARED):  # noqa: PTH119
+        # Engines of other runs that go on meanwhile, or begin, have theirs beside it.
+        _mount(b"tmpfs", new + around, b"tmpfs", _NOSUID | _NODEV, b"mode=755")
+        for folder in own:
+            os.makedirs(new + folder)  # noqa: PTH103
+    for folder in (*own, *map(os.fsencode, writable)):
         _mount(folder, new + folder, b"", _BIND | _REC)
     if disk:
         options = b"fd=%d,rootmode=40000,user_id=%d,group_id=%d,default_permissions,allow_other"

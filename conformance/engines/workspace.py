@@ -34,7 +34,7 @@ class Workspace:
     """
 
     def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+        self.root = _new_root()
         self.cwd, self.tmp, self.states = (self.root / name for name in ("cwd", "tmp", "states"))
         self._state_dir: Path | None = None
         #: Whether a disk serves the folder of states: it holds the folder itself.
@@ -58,10 +58,12 @@ class Workspace:
             self._renew_states()
         if self._state_dir is not None and not self._state_dir.is_symlink():
             remove(self._state_dir / SCRATCH)
-            for parent, _, names in walked(self._state_dir):
+            for parent, below, names in walked(self._state_dir):
                 for name in filter(unfinished, names):
                     with contextlib.suppress(OSError):
                         os.unlink(os.path.join(parent, name))  # noqa: PTH108, PTH118 - many files
+                for name in below:
+                    self._remove_if_too_deep(os.path.join(parent, name))  # noqa: PTH118
 
     def state_dir(self, run_id: str) -> Path:
         """Return the folder for the state of one run; the state of earlier runs goes."""
@@ -87,6 +89,12 @@ class Workspace:
         remove(self.states)
         kept.rename(self.states)
 
+    def _remove_if_too_deep(self, folder: str) -> None:
+        """Remove a folder that `walked` leaves out: no fault would meet what lies in there."""
+        if _too_long(folder):
+            with contextlib.suppress(OSError):
+                remove(Path(folder).rename(self.states / f".{secrets.token_hex(8)}"))
+
     def _clear_states(self) -> None:
         """Remove all that lies beside the current state_dir."""
         with contextlib.suppress(FileNotFoundError):
@@ -96,7 +104,34 @@ class Workspace:
 
     def remove(self) -> None:
         """Remove all of it; may be called again."""
-        remove(self.root)
+        remove_root(self.root)
+
+
+def _new_root() -> Path:
+    """Make the folder of a workspace, in one that a sandbox hides: others of this user are there.
+
+    Without such a folder (it is another's) it stands in the temporary folder itself.
+    """
+    place = Path(tempfile.gettempdir()).resolve() / f"{PREFIX}{os.geteuid()}"
+    while True:
+        try:
+            place.mkdir(mode=0o711, exist_ok=True)
+            facts = place.lstat()
+            mine = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid()
+            parent = place if mine and not facts.st_mode & 0o022 else place.parent
+            return Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        except FileNotFoundError:
+            continue  # the last workspace in there has just been removed
+        except FileExistsError:  # a file, or a link to nothing
+            return Path(tempfile.mkdtemp(prefix=PREFIX, dir=place.parent))
+
+
+def remove_root(root: Path) -> None:
+    """Remove the folder of a workspace, and the one around it if it was the last there."""
+    remove(root)
+    if root.parent.name.startswith(PREFIX):
+        with contextlib.suppress(OSError):
+            root.parent.rmdir()
 
 
 def unfinished(name: str) -> bool:
@@ -113,7 +148,7 @@ def walked(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     waiting = [] if folder.is_symlink() else [str(folder)]
     while waiting:
         path = waiting.pop()
-        if len(os.fsencode(path)) > _LONGEST_PATH:
+        if _too_long(path):
             continue
         folders, names = list[str](), list[str]()
         with contextlib.suppress(OSError), os.scandir(path) as entries:
@@ -121,6 +156,10 @@ def walked(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
                 (folders if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
         yield path, folders, names
         waiting += [os.path.join(path, name) for name in folders]  # noqa: PTH118
+
+
+def _too_long(folder: str) -> bool:
+    return len(os.fsencode(folder)) > _LONGEST_PATH
 
 
 def folder_size(folder: Path) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from tickproof.conformance.engines import isolation
 from tickproof.conformance.engines.failures import EngineFailure
 from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
+from tickproof.conformance.engines.workspace import Workspace
 
 #: Long enough for a loaded machine where an answer is expected, short where none comes.
 SOON, SHORT = 20.0, 0.3
@@ -268,6 +269,27 @@ def test_a_hidden_folder_cannot_be_uncovered(workshop, tmp_path):
             deploy(engine)
             (member,) = engine.topology(SOON)
         assert member.name == seen
+
+
+def test_an_engine_sees_no_workspace_of_engines_beside_it(workshop):
+    """Neither of one that was there before, nor of one that came while it ran."""
+    for level, sees in ((Level.NONE, True), (Level.SANDBOX, False)):
+        secret = f"secret-{level}"
+        with workshop.engine("asks_neighbours", secret, isolation=Isolation(level)) as engine:
+            possible(engine, level)
+            before = beside(workshop, secret)
+            engine.start()
+            deploy(engine)
+            after = beside(workshop, secret)
+            (member,) = engine.topology(SOON)
+        assert set(member.name.split()) == ({before, after} if sees else {"nothing"})
+
+
+def beside(workshop, file: str) -> str:
+    """Make a workspace with a file; return its name."""
+    workshop.workspaces.append(made := Workspace())
+    (made.tmp / file).touch()
+    return made.root.name
 
 
 def test_an_engine_that_stops_the_reaper_leaves_nothing(workshop):

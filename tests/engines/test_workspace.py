@@ -83,6 +83,62 @@ def test_a_new_life_has_its_state_and_nothing_of_the_folder_around_it(tmp_path, 
         workspace.remove()
 
 
+def test_what_no_path_leads_to_is_gone_in_a_new_life(tmp_path, monkeypatch):
+    """No fault would meet it: neither damage nor a full disk, and no end of unfinished files."""
+    workspace = Workspace()
+    here = Path.cwd()
+    try:
+        state = workspace.state_dir("run")
+        (state / "cut").write_bytes(b"abc")
+        os.chdir(state)
+        for _ in range(30):
+            Path("d" * 200).mkdir()
+            os.chdir("d" * 200)
+        Path("cut").write_bytes(b"abc")
+        deepest = os.open(".", os.O_RDONLY)
+        os.chdir(here)
+        assert folder_size(state) == (3, 1)
+        workspace.begin_life()
+        assert os.fstat(deepest).st_nlink == 0
+        os.close(deepest)
+        assert [path.name for path in workspace.states.iterdir()] == ["run"]
+        assert (state / "cut").read_bytes() == b"abc"
+        assert len(os.fsencode(max(walked(state))[0])) > 3_500  # what can be reached stays
+    finally:
+        os.chdir(here)
+        workspace.remove()
+
+
+def test_the_folder_around_workspaces_goes_with_the_last_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    one, other = Workspace(), Workspace()
+    assert one.root.parent == other.root.parent
+    assert one.root.parent.parent == tmp_path
+    one.remove()
+    assert other.root.is_dir()
+    other.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["file", "dangling", "open"])
+def test_a_folder_that_is_in_the_way_is_left_alone(tmp_path, monkeypatch, what):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    taken = tmp_path / f"tickproof-{os.geteuid()}"
+    if what == "file":
+        taken.write_text("mine")
+    elif what == "dangling":
+        taken.symlink_to(tmp_path / "nowhere")
+    else:
+        taken.mkdir()
+        taken.chmod(0o777)
+    workspace = Workspace()
+    try:
+        assert workspace.root.parent == tmp_path
+    finally:
+        workspace.remove()
+    assert [path.name for path in tmp_path.iterdir()] == [taken.name]
+
+
 @pytest.mark.parametrize("what", ["file", "link", "nothing"])
 def test_something_else_in_place_of_the_state_is_replaced(tmp_path, what):
     workspace = Workspace()
