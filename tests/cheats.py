@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests import modest_engine
@@ -13,8 +15,8 @@ recovery_timeout_s = 10
 [claims]
 state = "exactly-once"
 delivery = "exactly-once"
-survives = ["worker", "all-workers"]
-rescale = "none"
+survives = {survives}
+rescale = "{rescale}"
 [apps.passthrough]
 [apps.count]
 emit = ["every"]
@@ -36,11 +38,17 @@ def single(folder: Path, *cheat: object, drain_s: int = 30) -> Path:
     return folder / "engine.toml"
 
 
-def workers(folder: Path, name: str) -> Path:
+def workers(
+    folder: Path,
+    name: str,
+    survives: Sequence[str] = ("worker", "all-workers"),
+    rescale: str = "none",
+) -> Path:
     """Write an engine.toml for a class of worker_rogue.py."""
     path = data(folder, name, script="worker_rogue.py")
     text = path.read_text("utf-8")
-    path.write_text(text[: text.index("[claims]")] + _WORKERS, "utf-8")
+    claims = _WORKERS.format(survives=json.dumps(survives), rescale=rescale)
+    path.write_text(text[: text.index("[claims]")] + claims, "utf-8")
     return path
 
 

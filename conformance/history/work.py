@@ -26,13 +26,20 @@ IDLE_US: Final = 100
 class Work:
     """Work of a process, with the unnamed ones below it.
 
-    records: fetched or sent on connections that nobody else held. share: of the processor time
-    that the engine used meanwhile, 0.0 to 1.0; cpu_us: the same in microseconds.
+    records: fetched or sent on connections that nobody else held; sent: the part that was sent.
+    share: of the processor time that the engine used meanwhile, 0.0 to 1.0; cpu_us: the same in
+    microseconds.
     """
 
     records: int = 0
+    sent: int = 0
     cpu_us: int = 0
     share: float = 0.0
+
+    @property
+    def fetched(self) -> int:
+        """The part of the records that was fetched."""
+        return self.records - self.sent
 
     @property
     def worked(self) -> bool:
@@ -110,11 +117,12 @@ def work(looks: Sequence[Activity], named: Collection[int]) -> dict[int, Work]:
     look, if only one named process answers for all that hold it.
     """
     parents: dict[int, int] = {}
-    records: dict[int, int] = dict.fromkeys(named, 0)
+    fetched: dict[int, int] = dict.fromkeys(named, 0)
+    sent: dict[int, int] = dict.fromkeys(named, 0)
     first = {one.pid: one.cpu_us for one in looks[0].running} if looks else {}
     last: dict[int, int] = {}
     holders: dict[int, frozenset[int | None]] = {}
-    counted: dict[int, int] = {}
+    counted: dict[int, tuple[int, int]] = {}
     for look in looks:
         parents |= {one.pid: one.parent for one in look.running}
         last |= {one.pid: one.cpu_us for one in look.running}
@@ -123,14 +131,14 @@ def work(looks: Sequence[Activity], named: Collection[int]) -> dict[int, Work]:
                 holders[one.connection] = frozenset(
                     answerable(pid, parents, named) for pid in one.pids
                 )
-            total = one.fetched + one.sent
-            grown = total - counted.get(one.connection, 0)
-            counted[one.connection] = total
+            before = counted.get(one.connection, (0, 0))
+            counted[one.connection] = one.fetched, one.sent
             owners = holders.get(one.connection, frozenset())
             if len(owners) == 1:
                 (owner,) = owners
                 if owner is not None:
-                    records[owner] += grown
+                    fetched[owner] += one.fetched - before[0]
+                    sent[owner] += one.sent - before[1]
     used: dict[int, int] = dict.fromkeys(named, 0)
     everybody = 0
     for pid, cpu_us in last.items():
@@ -140,6 +148,11 @@ def work(looks: Sequence[Activity], named: Collection[int]) -> dict[int, Work]:
         if owner is not None:
             used[owner] += grown
     return {
-        pid: Work(records[pid], used[pid], used[pid] / everybody if everybody else 0.0)
+        pid: Work(
+            fetched[pid] + sent[pid],
+            sent[pid],
+            used[pid],
+            used[pid] / everybody if everybody else 0.0,
+        )
         for pid in named
     }

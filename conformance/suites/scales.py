@@ -13,7 +13,7 @@ from tickproof.conformance.faults.scale import Scale
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
-from tickproof.conformance.history.work import Life, work
+from tickproof.conformance.history.work import Life, Work, work
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.suites.judge import Fail, Unknown
 from tickproof.conformance.suites.workers import LEAST_RECORDS, seen_lives
@@ -100,8 +100,12 @@ def require_input(history: History, begin_ns: int, end_ns: int | None) -> None:
 def _require_work(
     history: History, life: Life, workers: set[int], begin_ns: int, end_ns: int | None
 ) -> None:
-    """Expect that each of the workers fetched or sent something between two times."""
-    done, unseen = _done(life, workers, begin_ns, end_ns)
+    """Expect that each of the workers fetched or sent something between two times.
+
+    Raises Unknown for one that sent nothing, where others fetched all that it can have fetched.
+    """
+    did, unseen, last_ns = _did(life, begin_ns, end_ns)
+    done = {pid: did[pid].records for pid in sorted(workers)}
     everything = sum(done.values())
     if everything < LEAST_RECORDS or (unseen and not all(done.values())):
         raise Unknown(
@@ -116,14 +120,34 @@ def _require_work(
             f"records handled by each of {counted(len(done), 'worker')} after scale",
             f"pid {', '.join(map(str, idle))} handled none of {everything:,}",
         )
+    total, reached = sum(one.fetched for one in did.values()), _reached(history, begin_ns, last_ns)
+    for pid in sorted(workers):
+        others = total - did[pid].fetched
+        if not did[pid].sent and others >= reached:
+            raise Unknown(
+                Reason.NOT_SEEN,
+                f"records that each of {counted(len(done), 'worker')} alone fetched after scale, "
+                "or sent",
+                f"pid {pid} sent none, and others fetched {others:,}, though there were no more "
+                f"than {reached:,}",
+            )
 
 
-def _done(
-    life: Life, workers: set[int], begin_ns: int, end_ns: int | None
-) -> tuple[dict[int, int], bool]:
-    """Return pid -> records that a worker fetched and sent between two times.
+def _reached(history: History, begin_ns: int, end_ns: int) -> int:
+    """Return how many records were fetched between two times at most, each counted once."""
+    found = 0
+    for part in history.partitions:
+        rows = of_partition(history.fetches, part.stream, part.partition)
+        rows = rows[(rows["t_ns"] >= begin_ns) & (rows["t_ns"] <= end_ns)]
+        if len(rows):
+            found += int(rows["end"].max()) - int(rows["base"].min())
+    return found
 
-    Also whether some went over connections whose holder nobody saw.
+
+def _did(life: Life, begin_ns: int, end_ns: int | None) -> tuple[dict[int, Work], bool, int]:
+    """Return pid -> what a named process fetched and sent between two times.
+
+    Also whether some went over connections whose holder nobody saw, and when it was last looked.
     """
     before = life.until(begin_ns)
     looks = life.looks[len(before.looks) :]
@@ -132,9 +156,12 @@ def _done(
         looks = looks[: sum(look.t_ns <= end_ns for look in looks) + 1]
     whole = work((*before.looks, *looks), life.roles)
     until = work(before.looks, life.roles)
-    done = {pid: whole[pid].records - until[pid].records for pid in sorted(workers)}
+    did = {
+        pid: Work(one.records - until[pid].records, one.sent - until[pid].sent)
+        for pid, one in whole.items()
+    }
     unseen = any(not one.pids and one.fetched + one.sent for look in looks for one in look.used)
-    return done, unseen
+    return did, unseen, looks[-1].t_ns if looks else begin_ns
 
 
 def _partitions(history: History) -> int:
@@ -232,7 +259,8 @@ def _parts(
     if seen is None:
         return None, None
     life, workers = seen
-    done, unseen = _done(life, workers, event.t_ns, end_ns)
+    did, unseen, _ = _did(life, event.t_ns, end_ns)
+    done = {pid: did[pid].records for pid in workers}
     everything = sum(done.values())
     if unseen or not everything:
         return None, None

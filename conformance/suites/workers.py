@@ -18,7 +18,7 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.events import Activity, Event, FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
-from tickproof.conformance.history.work import Life, answerable, lives, work
+from tickproof.conformance.history.work import IDLE_US, Life, answerable, lives, work
 from tickproof.conformance.suites.evidence import cached, outputs
 from tickproof.conformance.suites.judge import Fail, Unknown
 from tickproof.conformance.verdicts import Reason
@@ -98,9 +98,13 @@ def require_working_workers(history: History) -> None:
 
 
 def require_at_work(history: History, fault: FiredFault) -> None:
-    """Expect that a worker that was killed or paused had handled records in its life."""
+    """Expect that who was killed or paused had done what its role says in its life.
+
+    A worker had handled records; a coordinator had at least done something.
+    """
     struck_by = fault_of(fault.step)
-    if not (isinstance(struck_by, ProcessFault) and struck_by.of_workers):
+    coordinators = fault.step.target == "coordinator"
+    if not (isinstance(struck_by, ProcessFault) and (struck_by.of_workers or coordinators)):
         return
     if not history.all(Activity):
         return
@@ -110,6 +114,9 @@ def require_at_work(history: History, fault: FiredFault) -> None:
         return
     done = life[-1].work()
     struck = [(pid, done[pid]) for pid in fault.pids if pid in done]
+    if coordinators:
+        _require_coordinates(life[-1], fault)
+        return
     if _held_alone(life[-1].looks, fault.connection) & {pid for pid, _ in struck}:
         return  # it had fetched, or sent, at this very moment
     if struck and not any(one.worked for _, one in struck):
@@ -118,6 +125,29 @@ def require_at_work(history: History, fault: FiredFault) -> None:
             Reason.NOT_AT_WORK,
             "a victim that had fetched or sent records, or used processor time as one who works",
             f"{said} of the engine's processor time",
+            fault=fault.text,
+        )
+
+
+def _require_coordinates(life: Life, fault: FiredFault) -> None:
+    """Expect that a coordinator is argv's process, or above another one, or was ever awake.
+
+    One that is above workers may sleep for as long as all of them live.
+    """
+    parents = {one.parent for look in life.looks for one in look.running} | {life.argv}
+    struck = [pid for pid in fault.pids if life.roles.get(pid) == "coordinator"]
+    seen = {
+        pid: [one.cpu_us for look in life.looks for one in look.running if one.pid == pid]
+        for pid in struck
+    }
+    used_us = {pid: max(times) - times[0] for pid, times in seen.items() if len(times) > 1}
+    asleep = [pid for pid in used_us if pid not in parents and used_us[pid] < IDLE_US]
+    if struck and len(asleep) == len(struck):
+        said = "; ".join(f"pid {pid}: {used_us[pid]} us" for pid in asleep[:8])
+        raise Unknown(
+            Reason.NOT_AT_WORK,
+            "a coordinator that is above another process, or used processor time in its life",
+            f"{said} of processor time, and nobody below it",
             fault=fault.text,
         )
 

@@ -53,6 +53,23 @@ def test_a_pause_that_the_engine_ends_by_itself_shows_nothing(sessions, rogue):
     assert done.results["EO-PAUSE"]["reason"] == "NOT_HELD"
 
 
+def test_the_death_of_a_coordinator_that_coordinates_nothing_shows_nothing(sessions, tmp_path):
+    rogue = cheats.workers(tmp_path / "rogue", "Figurehead", survives=["worker", "coordinator"])
+    done = sessions.judge([rogue], "EO-COORDINATOR-DEATH")
+
+    assert done.status == 3
+    assert done.results["EO-COORDINATOR-DEATH"]["reason"] == "NOT_AT_WORK"
+
+
+def test_workers_that_come_to_fetch_what_others_fetch_share_no_work(sessions, tmp_path):
+    rogue = cheats.workers(tmp_path / "rogue", "Swelling", rescale="live")
+    done = sessions.judge([rogue], "EL-LIVE")
+
+    assert done.status == 3
+    assert done.results["EL-LIVE"]["reason"] == "NOT_SEEN"
+    assert "alone fetched" in done.results["EL-LIVE"]["expected"]
+
+
 def test_the_child_of_a_worker_dies_with_it(sessions, rogue):
     done = sessions.judge([rogue("Shelled")], "EO-WORKER-DEATH")
 
