@@ -106,7 +106,7 @@ Moment = Literal[
 ]
 
 #: What "corrupt" does to a file, and how a sentence says it.
-Damaged = Literal["half", "tail", "empty", "bit", "garbage", "missing"]
+Damaged = Literal["half", "tail", "empty", "bit", "garbage", "missing", "rot"]
 DAMAGE: Final[Mapping[Damaged, str]] = {
     "half": "cut to half its size, and the byte in the middle of what is left inverted",
     "tail": "cut by its last 16 bytes",
@@ -114,6 +114,7 @@ DAMAGE: Final[Mapping[Damaged, str]] = {
     "bit": "with one bit flipped",
     "garbage": "overwritten with random bytes",
     "missing": "removed",
+    "rot": "with one bit flipped",
 }
 
 #: What "power" takes of what is not durable, and how a sentence says it.

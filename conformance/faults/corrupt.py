@@ -11,14 +11,14 @@ from tickproof.conformance.faults.state_dir import newest
 
 
 class Corrupt(ProcessFault):
-    """The newest file of a killed engine is damaged as ``damage`` says: a key of DAMAGE.
+    """The newest file of a killed engine, with rot a larger one, is damaged as DAMAGE says.
 
     That it was read is judged with the verdict, not here: an engine may refuse to go on.
     """
 
     step: CorruptStep
 
-    words = "SIGKILL of the engine and its newest file in {self.whom} {self.damage}"
+    words = "SIGKILL of the engine and its {self.which} file in {self.whom} {self.damage}"
     noun = "damage"
     mark = "K"
     kills = ends_engine = True
@@ -27,6 +27,16 @@ class Corrupt(ProcessFault):
     @property
     def removes_file(self) -> bool:
         return self.step.damage == "missing"
+
+    @property
+    def may_be_unread(self) -> bool:
+        """True if the file may be one that is kept and no longer needed."""
+        return self.step.damage == "rot"
+
+    @property
+    def which(self) -> str:
+        """The file that it meets, as a sentence says it."""
+        return "largest recent" if self.may_be_unread else "newest"
 
     @property
     def damage(self) -> str:

@@ -64,6 +64,11 @@ class Fault:
         return False
 
     @property
+    def may_be_unread(self) -> bool:
+        """True if it may damage a file that nobody needs any more: nothing shows that it met."""
+        return False
+
+    @property
     def scales_to(self) -> int:
         """The workers that the engine has from then on, 0: as before."""
         return self.step.workers if isinstance(self.step, ToWorkersStep) else 0

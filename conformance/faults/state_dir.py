@@ -38,6 +38,8 @@ _PIECE: Final = 1 << 20
 _HEAD: Final = 512
 #: Bytes that "garbage" writes at most: a sparse file may have any size, and the disk has not.
 _MOST_GARBAGE: Final = 64 << 20
+#: So long before the newest file the others of its cut may have been written.
+NEW_S: Final = 1.0
 
 
 class Fill:
@@ -170,12 +172,12 @@ def _may_raise() -> bool:
 class Damage:
     """The newest file of a folder, damaged as a key of DAMAGE says, by what ``chance`` draws.
 
-    name: its path in the folder. size, left: bytes before and after. Raises LookupError
-    without such a file.
+    With "rot" it is the largest that came just before. name: its path in the folder. size, left:
+    bytes before and after. Raises LookupError without such a file.
     """
 
     def __init__(self, folder: Path, kind: Damaged, chance: random.Random) -> None:
-        path = newest(folder)
+        path = largest_before(folder) if kind == "rot" else newest(folder)
         if path is None:
             raise LookupError("the folder of the state holds no file with content")
         self.name, self._kind = shown(str(path.relative_to(folder)), 300), kind
@@ -219,7 +221,7 @@ def _damage(file: BinaryIO, size: int, kind: Damaged, chance: random.Random) -> 
         case "half":
             file.truncate(size // 2)
             _invert(file, size // 4, 0xFF)
-        case "bit":
+        case "bit" | "rot":
             # Half of them in the head, where a format says what follows.
             room = size if chance.random() < 0.5 else min(size, _HEAD)
             _invert(file, chance.randrange(room), 1 << chance.randrange(8))
@@ -244,11 +246,32 @@ def _invert(file: BinaryIO, place: int, bits: int) -> None:
 def newest(folder: Path) -> Path | None:
     """Return the regular file with content that was changed last (ctime, then mtime, then path).
 
-    An engine may give a file any mtime, but not a ctime. No link is followed, not even the folder
-    itself. What lies in its folder ``scratch`` need not survive and is left alone, like a file
-    that is not finished, or has a name outside the folder.
+    An engine may give a file any mtime, but not a ctime.
     """
-    found: list[tuple[int, int, str, os.stat_result]] = []
+    found = _with_content(folder)
+    return Path(found[-1][0]) if found else None
+
+
+def largest_before(folder: Path) -> Path | None:
+    """Return the largest file that was changed within NEW_S before the newest, which it may be.
+
+    A cut may be several files: what names the others comes last, and has little in it.
+    """
+    if not (found := _with_content(folder)):
+        return None
+    *others, last = found
+    begin_ns = last[1].st_ctime_ns - NEW_S * 1e9
+    others = [one for one in others if one[1].st_ctime_ns >= begin_ns]
+    return Path(max(others or [last], key=lambda one: (one[1].st_size, one[0]))[0])
+
+
+def _with_content(folder: Path) -> list[tuple[str, os.stat_result]]:
+    """Return paths of the regular files with content that damage may meet, the newest last.
+
+    No link is followed, not even the folder itself. What lies in its folder ``scratch`` need not
+    survive and is left alone, like a file that is not finished, or has a name outside the folder.
+    """
+    found: list[tuple[str, os.stat_result]] = []
     for parent, below, names in walked(folder):
         if parent == str(folder) and SCRATCH in below:
             below.remove(SCRATCH)
@@ -261,10 +284,10 @@ def newest(folder: Path) -> Path | None:
             except FileNotFoundError:
                 continue
             if stat.S_ISREG(facts.st_mode) and facts.st_size:
-                found.append((facts.st_ctime_ns, facts.st_mtime_ns, path, facts))
-    inside = Counter(facts.st_ino for *_, facts in found)
-    own = [one[:3] for one in found if one[3].st_nlink <= inside[one[3].st_ino]]
-    return Path(max(own)[2]) if own else None
+                found.append((path, facts))
+    inside = Counter(facts.st_ino for _, facts in found)
+    own = [one for one in found if one[1].st_nlink <= inside[one[1].st_ino]]
+    return sorted(own, key=lambda one: (one[1].st_ctime_ns, one[1].st_mtime_ns, one[0]))
 
 
 def _regular_files(folder: Path) -> list[tuple[str, os.stat_result]]:

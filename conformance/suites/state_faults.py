@@ -36,7 +36,8 @@ def require_effect(history: History, faults: Sequence[FiredFault]) -> None:
 
 def _require_read(fault: FiredFault, damage: events.DamageOver | None) -> None:
     """Expect that a damaged file was read; nobody can read one that was removed."""
-    read = damage is not None and (damage.read or fault_of(fault.step).removes_file)
+    by = fault_of(fault.step)
+    read = damage is not None and (damage.read or by.removes_file or by.may_be_unread)
     if not read:
         raise Unknown(
             Reason.DAMAGE_UNREAD,

@@ -24,7 +24,7 @@ from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.workspace import folder_size
 from tickproof.conformance.fault_steps import DAMAGE
 from tickproof.conformance.faults import state_dir
-from tickproof.conformance.faults.state_dir import Damage, Fill, newest
+from tickproof.conformance.faults.state_dir import Damage, Fill, largest_before, newest
 
 SOFT = 1 << 30
 #: Answers each line "HOW PATH" on stdin with 0 or the error's number; "child ..." in a new process.
@@ -314,6 +314,21 @@ def test_an_engine_cannot_choose_what_is_damaged_by_an_mtime(tmp_path, year):
     cut.write_text("a cut")
     os.utime(cut, (0, 0))
     assert newest(tmp_path) == cut
+
+
+def test_the_largest_file_before_the_newest_is_found(tmp_path, monkeypatch):
+    assert largest_before(tmp_path) is None
+    old, state, rest = tmp_path / "old", tmp_path / "state", tmp_path / "rest"
+    for path, size in ((old, 300), (state, 200), (rest, 400)):
+        path.write_bytes(b"x" * size)
+        _later_than(path)
+    assert newest(tmp_path) == rest
+    assert largest_before(tmp_path) == old
+    apart_s = (rest.stat().st_ctime_ns - state.stat().st_ctime_ns) / 1e9
+    monkeypatch.setattr("tickproof.conformance.faults.state_dir.NEW_S", apart_s)
+    assert largest_before(tmp_path) == state
+    state.unlink()
+    assert largest_before(tmp_path) == rest  # which stands alone
 
 
 def _later_than(path: Path) -> None:

@@ -65,10 +65,12 @@ def has_its_input(folder: Path, played: Scenario) -> Path:
 DEATH = ("EO-ENGINE-DEATH", "count-engine-death")
 WORKER_DEATH = ("EO-WORKER-DEATH", "count-worker-death")
 DAMAGE = ("EO-DAMAGED-CHECKPOINT", "count-damaged-checkpoint")
+ROT = ("EO-DAMAGED-CHECKPOINT", "count-rotten-state")
 FULL = ("EO-FULL-DISK", "count-full-disk")
 CHEATS = {
     "an orphan does the work of a worker": workers(*WORKER_DEATH, "Orphaned", "NOT_AT_WORK"),
     "damage is drawn to what comes before a cut": single(*DAMAGE, "decoy", "before"),
+    "a state without a checksum lies before its cut": single(*ROT, "apart", "state"),
     "a limit is raised for each write": single(*FULL, "limit", "again"),
     "state is made again from the seed": Cheat(*DEATH, makes_its_input_again),
     "all output comes before its records": Cheat(

@@ -200,6 +200,7 @@ REJECTS: dict[str, Cases] = {
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint": WRONG_AFTER_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint-2": WRONG_AFTER_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint-3": WRONG_AFTER_DAMAGE,
+    "EO-DAMAGED-CHECKPOINT:count-rotten-state": WRONG_AFTER_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-lost-checkpoint": WRONG_AFTER_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-removed-checkpoint": WRONG_AFTER_DAMAGE,
 }
@@ -237,6 +238,7 @@ UNKNOWNS: dict[str, Cases] = {
     ],
     "EO-POWER-LOSS:count-power-loss": [MISSED, (t.edited("fault", writes=0), "NOTHING_IN_FLIGHT")],
     "EO-DAMAGED-CHECKPOINT:count-damaged-checkpoint": UNSEEN_DAMAGE + UNREAD_DAMAGE,
+    "EO-DAMAGED-CHECKPOINT:count-rotten-state": UNSEEN_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint": UNSEEN_DAMAGE + UNREAD_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint-2": UNSEEN_DAMAGE + UNREAD_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint-3": UNSEEN_DAMAGE + UNREAD_DAMAGE,

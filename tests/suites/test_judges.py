@@ -62,6 +62,7 @@ ALL = [
 DAMAGED = (
     "count-damaged-checkpoint", "count-lost-checkpoint", "count-rotten-checkpoint",
     "count-rotten-checkpoint-2", "count-rotten-checkpoint-3", "count-removed-checkpoint",
+    "count-rotten-state",
 )  # fmt: skip
 #: What they decide does not need the run to come to its end.
 DECIDED_EARLY = {

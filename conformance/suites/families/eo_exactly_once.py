@@ -1076,6 +1076,14 @@ _ROTTEN: Final = [
 ]
 
 
+# What holds a cut together may be whole while its state, in a file before it, is not.
+@scenario(*STATE_FIRST)
+def count_rotten_state(context: Context, rng: random.Random) -> Scenario:
+    step = _corrupt(rng, 0.3, 0.4, "rot")
+    keyed = {"hot_share": 0.0, "keys": 16_000}
+    return deaths(context, step, keyed=keyed, recipe={"partitions": 1})
+
+
 @scenario(*STATE_FIRST)
 def count_lost_checkpoint(context: Context, rng: random.Random) -> Scenario:
     return _damaged(context, rng, "empty", "garbage")
@@ -1107,6 +1115,7 @@ def _right_or_refused(history: History) -> None:
     # Nobody can read a file that was removed: to go on, and rightly, is all there is to see.
     # Who releases nothing shows that there was a cut by going on from one.
     removed = fault_of(fault.step).removes_file
+    unread = removed or fault_of(fault.step).may_be_unread
     again, before = refetched(history, 0)
     if not file or not (fault.released or was_read or (removed and again < before)):
         raise Unknown(
@@ -1115,7 +1124,7 @@ def _right_or_refused(history: History) -> None:
             "or a restart not from zero",
             f"{fault.released} records released, file {file}, not read",
         )
-    if history.ended.completed and not (was_read or removed):
+    if history.ended.completed and not (was_read or unread):
         raise Unknown(
             Reason.DAMAGE_UNREAD,
             "the damaged file read after the restart, or a clear refusal",
@@ -1171,8 +1180,9 @@ EO.requirement(
 EO.requirement(
     "EO-DAMAGED-CHECKPOINT",
     "a damaged checkpoint gives no wrong values",
-    """The newest file of the state is cut short, changed in some bits, or lost while the engine is
-    dead: it refuses clearly, or recovers from what is whole with every value right.
+    """The newest file of the state, or the largest of those written with it, is cut short, changed
+    in some bits, or lost while the engine is dead: it refuses clearly, or recovers from what is
+    whole with every value right.
     If it fails, what was read was believed: keep a checksum of each file, and end with an error
     where none that is whole is left.""",
     clauses="proc-damaged-file proc-removed-file eut-one-cut eut-resumes",
@@ -1180,6 +1190,7 @@ EO.requirement(
     judges={
         count_damaged_checkpoint: _right_or_refused,
         **dict.fromkeys(_ROTTEN, _right_or_refused),
+        count_rotten_state: _right_or_refused,
         count_lost_checkpoint: _right_or_noticed,
         count_removed_checkpoint: _right_or_noticed,
     },
