@@ -38,6 +38,8 @@ _PIECE: Final = 1 << 20
 _HEAD: Final = 512
 #: Bytes that "garbage" writes at most: a sparse file may have any size, and the disk has not.
 _MOST_GARBAGE: Final = 64 << 20
+#: Bytes of a link that only names a file: no limit of the size of files holds for links.
+_LONGEST_LINK: Final = 1_024
 #: So long before the newest file the others of its cut may have been written.
 NEW_S: Final = 1.0
 
@@ -65,7 +67,7 @@ class Fill:
             stop_all(self._living, SETTLE_S)
             self._hold_all()
             self._said = _size(self._stderr)
-            self._sizes = {facts.st_ino: facts.st_size for _, facts in _regular_files(self._folder)}
+            self._sizes = {facts.st_ino: facts.st_size for _, facts in _filled_files(self._folder)}
         finally:
             for proc in self._living():
                 if proc.pid not in paused:
@@ -91,7 +93,7 @@ class Fill:
         processes whose limit was raised. grown: files that grew all the same, or came with content.
         """
         empty, grown = [], []
-        for name, facts in _regular_files(self._folder):
+        for name, facts in _filled_files(self._folder):
             before = self._sizes.get(facts.st_ino)
             if not facts.st_size and before != 0:
                 empty.append(name)
@@ -290,8 +292,11 @@ def _with_content(folder: Path) -> list[tuple[str, os.stat_result]]:
     return sorted(own, key=lambda one: (one[1].st_ctime_ns, one[1].st_mtime_ns, one[0]))
 
 
-def _regular_files(folder: Path) -> list[tuple[str, os.stat_result]]:
-    """Return the regular files below a folder, by their paths in it."""
+def _filled_files(folder: Path) -> list[tuple[str, os.stat_result]]:
+    """Return the regular files below a folder, and links that may hold more than a path.
+
+    By their paths in it.
+    """
     found = []
     for parent, _, names in walked(folder):
         for name in names:
@@ -300,7 +305,8 @@ def _regular_files(folder: Path) -> list[tuple[str, os.stat_result]]:
                 facts = os.lstat(path)
             except FileNotFoundError:
                 continue
-            if stat.S_ISREG(facts.st_mode):
+            link = stat.S_ISLNK(facts.st_mode) and facts.st_size > _LONGEST_LINK
+            if link or stat.S_ISREG(facts.st_mode):
                 found.append((os.path.relpath(path, folder), facts))
     return found
 

@@ -71,6 +71,7 @@ CHEATS = {
     "an orphan does the work of a worker": workers(*WORKER_DEATH, "Orphaned", "NOT_AT_WORK"),
     "damage is drawn to what comes before a cut": single(*DAMAGE, "decoy", "before"),
     "a state without a checksum lies before its cut": single(*ROT, "apart", "state"),
+    "cuts are links, for which no disk is full": single(*FULL, "links", "cut", reason="NOT_HELD"),
     "a limit is raised for each write": single(*FULL, "limit", "again"),
     "state is made again from the seed": Cheat(*DEATH, makes_its_input_again),
     "all output comes before its records": Cheat(
