@@ -21,7 +21,7 @@ from tickproof.conformance.engines.affinity import on_cores
 from tickproof.conformance.engines.control_channel import ControlChannel, Pending, Style, ending
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.fair_clock import FairClock
-from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
+from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation, Level
 from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
 from tickproof.conformance.engines.process_info import ProcessInfo, paused
@@ -398,7 +398,10 @@ class Engine:
     def _kill(self) -> None:
         if self._gone():
             return
-        self._reaper.send_signal(signal.SIGCONT)  # an engine may have stopped it
+        if self.isolation.level != Level.SANDBOX:
+            # An engine may have stopped the reaper, and must not do so again.
+            process_table.stop_all(self.living, 0.0)
+            self._reaper.send_signal(signal.SIGCONT)
         with contextlib.suppress(BrokenPipeError):
             os.write(self._open["control"], b"e")
         self._await_status(lambda: False, KILL_TIMEOUT_S, "processes survive SIGKILL")

@@ -299,6 +299,18 @@ def test_an_engine_that_stops_the_reaper_leaves_nothing(workshop):
         assert [process.pid for process in engine.end()] == [engine.pid]
 
 
+@pytest.mark.parametrize("level", Level)
+def test_a_kill_is_not_held_up_with_the_reaper(workshop, level, eventually):
+    with workshop.engine("holds_parent", isolation=Isolation(level)) as engine:
+        possible(engine, level)
+        engine.start()
+        deploy(engine)
+        assert eventually(lambda: len(engine.living()) == 9)
+        engine.kill()
+        # The reaper did it, and said so: nobody had to do it in its place.
+        assert engine.returncode == -signal.SIGKILL
+
+
 def test_an_engine_that_always_forks_is_caught(workshop):
     with workshop.engine("breeds") as engine:
         engine.start()
