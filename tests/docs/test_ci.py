@@ -157,6 +157,20 @@ def test_the_action_judges_summarises_annotates_packs_and_compares(
     assert (here / "tickproof-out" / "compare.md").read_text("utf-8") in again.summary
 
 
+def test_what_an_engine_says_is_no_command_of_the_runner(kit, here, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    masks = ("{python}", "-c", "raise SystemExit('::add-mask::fail')")
+    (here / "path" / "to" / "engine.toml").write_text(toml("broken", masks))
+    inputs = {"engine": "path/to/engine.toml\n", "only": "PR-HELLO"}
+    runner = Runner(here, tmp_path / "temp", inputs)
+    assert runner.play(STEPS[1:]) == 1, runner.said
+    assert "::add-mask::fail" in runner.said
+    stopped = re.search(r"^::stop-commands::(\w{32})$(.*)^::\1::$", runner.said, re.M | re.S)
+    assert stopped, runner.said
+    assert not re.search(r"^\s*::add-mask", runner.said.replace(stopped[2], ""), re.M)
+    assert "\n::error " in runner.said.replace(stopped[2], "")
+
+
 @LONG
 def test_a_session_that_holds_ends_with_0(kit, here, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
