@@ -170,7 +170,12 @@ class TierOrder:
                 self._decided(outcome)
             earlier = [*self._decided_so_far.values()]
             decided = folded(by_requirement([*earlier, *found, *lost, *causes]))
-            self._decided_so_far = {one.requirement: one for one in decided}
+            # A failure that nobody asked for is not told beside the one that it is folded into.
+            self._decided_so_far = {
+                one.requirement: one
+                for one in decided
+                if one.requirement in self._tier_of or one.verdict is not Verdict.BLOCKED
+            }
             bad = {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KIT_ERROR}
             if self._blocking:
                 self.broken += [

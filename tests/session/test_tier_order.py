@@ -86,6 +86,15 @@ def test_what_blocks_a_test_fails_though_its_own_run_was_sound(order):
     assert (found[HIGH].verdict, found[HIGH].blocked_by) == (Verdict.BLOCKED, [LOW])
 
 
+def test_a_failure_that_nobody_asked_for_is_not_told_beside_its_cause(order):
+    other = Outcome("DL-AFTER-STAGE", Verdict.FAIL, "count", reason="EXITED", general=LOW)
+    for id_, scenario in [*order.awaited]:
+        if id_ == LOW:
+            failed = Outcome(LOW, Verdict.FAIL, scenario, reason="EXITED", general=LOW)
+            order.add(failed, [other])
+    assert [one.requirement for one in order.outcomes if one.requirement != HIGH] == [LOW]
+
+
 @pytest.mark.parametrize(("reason", "verdict"), [("EXITED", "blocked"), ("NO_ANSWER", "fail")])
 def test_a_special_run_that_ends_like_a_plain_one_is_the_same_failure(reason, verdict):
     plain = Outcome(LOW, Verdict.FAIL, reason="EXITED", general=LOW)
