@@ -36,7 +36,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 STATES = "states"
 FOLDERS = ("cwd", "tmp", STATES)
 #: How the name of the folder begins that workspaces of one user are in.
-SHARED = b"tickproof-"
+SHARED = b"tickproof-engines-"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

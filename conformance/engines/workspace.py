@@ -112,13 +112,15 @@ def _new_root() -> Path:
 
     Without such a folder (it is another's) it stands in the temporary folder itself.
     """
-    place = Path(tempfile.gettempdir()).resolve() / f"{PREFIX}{os.geteuid()}"
+    place = Path(tempfile.gettempdir()).resolve() / f"{PREFIX}engines-{os.geteuid()}"
     while True:
         try:
             place.mkdir(mode=0o711, exist_ok=True)
             facts = place.lstat()
             mine = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid()
             parent = place if mine and not facts.st_mode & 0o022 else place.parent
+            if parent == place:
+                place.chmod(0o711)  # whatever the umask: another user may have a workspace there
             return Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         except FileNotFoundError:
             continue  # the last workspace in there has just been removed
@@ -129,7 +131,7 @@ def _new_root() -> Path:
 def remove_root(root: Path) -> None:
     """Remove the folder of a workspace, and the one around it if it was the last there."""
     remove(root)
-    if root.parent.name.startswith(PREFIX):
+    if root.parent.name.startswith(f"{PREFIX}engines-"):
         with contextlib.suppress(OSError):
             root.parent.rmdir()
 

@@ -111,9 +111,12 @@ def test_what_no_path_leads_to_is_gone_in_a_new_life(tmp_path, monkeypatch):
 
 def test_the_folder_around_workspaces_goes_with_the_last_of_them(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = os.umask(0o077)
     one, other = Workspace(), Workspace()
+    os.umask(before)
     assert one.root.parent == other.root.parent
     assert one.root.parent.parent == tmp_path
+    assert one.root.parent.stat().st_mode & 0o777 == 0o711
     one.remove()
     assert other.root.is_dir()
     other.remove()
@@ -123,7 +126,7 @@ def test_the_folder_around_workspaces_goes_with_the_last_of_them(tmp_path, monke
 @pytest.mark.parametrize("what", ["file", "dangling", "open"])
 def test_a_folder_that_is_in_the_way_is_left_alone(tmp_path, monkeypatch, what):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    taken = tmp_path / f"tickproof-{os.geteuid()}"
+    taken = tmp_path / f"tickproof-engines-{os.geteuid()}"
     if what == "file":
         taken.write_text("mine")
     elif what == "dangling":
