@@ -323,6 +323,17 @@ def count_scale_twice(context: Context, rng: random.Random) -> Scenario:
     return carried(context, context.records(90_000), rate=40_000, faults=faults)
 
 
+@scenario(*STATE_FIRST)
+def count_scale_between(context: Context, rng: random.Random) -> Scenario:
+    # A request is pending, or was answered just now: the processes that scale asks are not idle.
+    at = rng.uniform(0.4, 0.45)
+    faults = (
+        ScaleStep("checkpointing", fraction=round(at, 4), workers=3),
+        ScaleStep("draining", fraction=round(at + _NEXT, 4), workers=1),
+    )
+    return carried(context, context.records(60_000), rate=40_000, faults=faults)
+
+
 def _overlapping(history: History) -> None:
     _moving(history)
     require_numbers(history)
@@ -330,11 +341,13 @@ def _overlapping(history: History) -> None:
 
 EL.requirement(
     "EL-OVERLAP",
-    "a request to scale while another is under way does no harm",
+    "a request to scale beside another request does no harm",
     """The second of two requests to scale is refused definitely, or both are carried out, one after
-    the other; output is exact either way.
-    If it fails, two moves of the same key cross each other.""",
-    clauses="toml-claim-rescale ctl-scale eut-one-cut",
+    the other; asked beside a checkpoint, or before drain was answered, each request gets an answer.
+    Output is exact in all cases.
+    If it fails, two moves of the same key cross each other, or one request makes the engine forget
+    another.""",
+    clauses="toml-claim-rescale ctl-scale ctl-answer eut-one-cut",
     needs=Needs(state=("exactly-once",), rescale=("live",)),
-    judges={count_scale_twice: _overlapping},
+    judges={count_scale_twice: _overlapping, count_scale_between: _after_scales},
 )
