@@ -71,7 +71,9 @@ def _headline(facts: Facts, outcome: Outcome) -> str:
     near = facts.before(facts.ended)
     end = ending(facts.history, f", {facts.since(facts.ended, near)}" if near else "")
     said = last_words(facts.history.stderr_tail()) if outcome.reason == "EXITED" else ""
-    return f"{end}." + (f" Its standard error says: {shown(said, 200)}" if said else "")
+    left = transactions.left_behind(facts) if outcome.reason == "EXITED" else ""
+    words = f"Its standard error says: {shown(said, 200)}" if said and not left else ""
+    return " ".join(filter(None, (f"{end}.", left, words)))
 
 
 def last_words(lines: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tickproof.conformance.explain.aftermath import offsets_in
 from tickproof.conformance.explain.facts import Facts
-from tickproof.conformance.history.events import Abort, Commit, Drained, Refused, Stage
+from tickproof.conformance.history.events import Abort, Commit, Drained, Refused, Stage, Started
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.text import counted, shown
@@ -242,6 +242,28 @@ def _open(facts: Facts, chains: dict[int, list[Step]]) -> list[str]:
         "missing."
     )
     return [chain(facts, txn, chains[txn]), f"{_refused(facts, chains[txn][-1])}{said}"]
+
+
+def left_behind(facts: Facts) -> str:
+    """Say which transaction a dead engine left staged, and the next one never settled.
+
+    "" where none is, or where no other engine came.
+    """
+    starts = [row.t_ns for row in facts.history.all(Started, resume=True)]
+    left = [
+        (chain[-1], txn)
+        for txn, chain in steps(facts).items()
+        if chain[-1].do == "stage" and chain[-1].count and not chain[-1].committed
+    ]
+    left = [(step, txn) for step, txn in left if starts and step.t_ns < starts[-1]]
+    if not left:
+        return ""
+    step, txn = min(left, key=lambda one: one[0].t_ns)
+    when = facts.since(step.t_ns, facts.around(step.t_ns))
+    return (
+        f"Transaction {txn}, of {counted(step.count, 'output')} of writer {step.writer}, was "
+        f"staged {when}, and neither committed nor aborted after the restart."
+    )
 
 
 def _refused(facts: Facts, staged: Step) -> str:

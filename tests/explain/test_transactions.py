@@ -137,6 +137,19 @@ def test_a_transaction_that_was_left_open(after):
     assert "Transaction 21 was never committed (so too 1 other transaction)" in said
 
 
+def test_a_transaction_that_the_next_life_did_not_settle(after):
+    """A restart that went on with the next numbers was refused them, and ended by that."""
+    restarted = events.Started(t_ns=0, pid=9, resume=True)
+    said = (
+        "Transaction 21, of 5 outputs of writer 9, was staged 0.001 s after the kill, and neither"
+    )
+    assert transactions.left_behind(Facts.of(after(stage(5), restarted))).startswith(said)
+    for settled in (commit(1), abort()):
+        assert transactions.left_behind(Facts.of(after(stage(5), restarted, settled))) == ""
+    assert transactions.left_behind(Facts.of(after(restarted, stage(5)))) == ""
+    assert transactions.left_behind(Facts.of(after(stage(5)))) == ""
+
+
 def test_a_long_chain_is_cut_in_its_middle(after):
     facts = Facts.of(after(*[stage(n) for n in range(1, 21)]))
     said = transactions.chain(facts, 21, transactions.steps(facts)[21])
