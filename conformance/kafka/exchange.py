@@ -45,6 +45,8 @@ OFFSETS_S: Final = 0.05
 #: Stands for the size of a record that is no output of the app.
 ODD: Final = -1
 _NAP_S: Final = 0.02
+#: How soon acknowledgements of input are looked for whose time counts.
+ACK_S: Final = 0.002
 _FLUSH_S: Final = 5.0
 _ASK_S: Final = 5.0
 #: Heartbeats in a session.
@@ -84,6 +86,9 @@ class Exchange:
         self._startup_s, self._session_ms = startup_s, session_ms
         self._recorder, self._publisher, self._event = recorder, publisher, on_event
         self._partitions = list(partitions)
+        #: What publishes by a schedule, if latency is measured.
+        self._loop = publisher if isinstance(publisher, OpenLoop) else None
+        self._numbers = [(one.stream, one.partition) for one in self._partitions]
         self._expected = ExpectedOutput(expected)
         #: A name that sorts together what belongs together, also where runs go on at once.
         self.group = f"tickproof-{run_id[:12]}"
@@ -259,23 +264,28 @@ class Exchange:
     # -- input --------------------------------------------------------------------------
 
     def _feed(self) -> None:
-        writer = InputWriter(
-            self._cluster,
-            {
-                "error_cb": self._failed,
-                "queue.buffering.max.messages": 10 * BATCH,
-                "message.max.bytes": 16_000_000,
-            },
-        )
+        self._publisher.prepare()
+        settings = {
+            "error_cb": self._failed,
+            "queue.buffering.max.messages": 10 * BATCH,
+            "message.max.bytes": 16_000_000,
+        }
+        if self._loop is not None:
+            settings |= {"linger.ms": 0}
+        writer = InputWriter(self._cluster, settings, counted=self._loop is not None)
         files = [os.open(one.path, os.O_RDONLY) for one in self._partitions]
         try:
             while not self._over.is_set():
+                if self._loop is not None:
+                    self._loop.arrived(
+                        [writer.taken[self._topic_of[s], p] for s, p in self._numbers]
+                    )
                 due_ns = self._due_ns()
                 if due_ns is not None and time.monotonic_ns() >= due_ns:
                     self._publisher.publish_due()
                 elif not self._produce(writer, files):
                     writer.serve()
-                    self._wake.wait(_nap(due_ns))
+                    self._wake.wait(min(_nap(due_ns), ACK_S if len(writer) else _NAP_S))
                     self._wake.clear()
             if writer.close(_FLUSH_S):
                 writer.check()
@@ -292,7 +302,11 @@ class Exchange:
         if due_ns is None or self._reads.is_set() or self.traffic.requests[Api.LIST_OFFSETS]:
             return due_ns
         self._reads_by = min(self._reads_by, time.monotonic() + self._startup_s)
-        return due_ns if time.monotonic() >= self._reads_by else None
+        if time.monotonic() >= self._reads_by:
+            return due_ns
+        if self._loop is not None:
+            self._loop.postpone()
+        return None
 
     def _produce(self, writer: InputWriter, files: Sequence[int]) -> bool:
         """Produce the next messages of each partition; False where there are none."""
@@ -345,7 +359,11 @@ class Exchange:
                 ]
             )
             while not self._over.is_set():
-                self._take(consumer.consume(BATCH, _NAP_S))
+                if self._loop is None:
+                    self._take(consumer.consume(BATCH, _NAP_S))
+                # It waits until a batch is full: what is measured is taken as it comes.
+                elif first := consumer.consume(1, _NAP_S):
+                    self._take(first + consumer.consume(BATCH, 0))
         finally:
             consumer.close()
 

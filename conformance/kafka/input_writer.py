@@ -14,12 +14,16 @@ from tickproof.conformance.text import shown
 class InputWriter:
     """An idempotent producer that loses nothing in silence; for one thread.
 
-    settings: of the client, beside or in place of the writer's own.
+    settings: of the client, beside or in place of the writer's own. counted: keep ``taken``.
     """
 
-    def __init__(self, cluster: Cluster, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: Mapping[str, Any], *, counted: bool = False
+    ) -> None:
         self._cluster = cluster
         self._sent: Counter[tuple[str, int]] = Counter()
+        #: What the broker has acknowledged, by topic and partition, as far as `serve` has heard.
+        self.taken: Counter[tuple[str, int]] = Counter()
         self._refused = ""
         self._producer = client_library().Producer(
             {
@@ -27,7 +31,7 @@ class InputWriter:
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "log_level": 0,
-                "delivery.report.only.error": True,
+                "delivery.report.only.error": not counted,
                 "on_delivery": self._hear,
                 **settings,
             }
@@ -88,7 +92,9 @@ class InputWriter:
                     )
 
     def _hear(self, error: Any, message: Any) -> None:
-        if error and not self._refused:
+        if not error:
+            self.taken[message.topic(), message.partition()] += 1
+        elif not self._refused:
             where = f"partition {message.partition()} of {message.topic()}"
             self._refused = f"Kafka refused a record of the input, {where}: " + shown(
                 error.str(), 300

@@ -73,11 +73,20 @@ def _together(app: App, size: int, values: list[bytes]) -> np.ndarray:
     if len(table) != len(values) or any(column.null_count for column in table.columns):
         raise ValueError("expected one JSON object a message, with each member")
     columns = {
-        member: table[member].to_pylist() if kind == "string" else table[member].to_numpy()
+        member: table[member].to_pylist() if kind == "string" else _numbers(table[member], kind)
         for member, (kind, _) in app.members.items()
     }
     app.fill(records["payload"], columns)
     return records
+
+
+def _numbers(column: pa.ChunkedArray, kind: str) -> np.ndarray:
+    """Return a column without nulls. pyarrow's own way imports pandas: seconds, at first output."""
+    parts = [
+        np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * np.dtype(kind).itemsize)
+        for chunk in column.chunks
+    ]
+    return np.concatenate(parts)
 
 
 def _schema(app: App) -> pa.Schema:

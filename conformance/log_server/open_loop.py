@@ -10,7 +10,7 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ class OpenLoop:
 
     tell: hears ``pace`` (t0_ns, tick_ns, ticks) when the schedule is fixed. passed: is asked
     before each tick how much may be published, and not obeyed: faults find their moment by it.
+    reported: a tick is published only once `arrived` says so, and END follows the last.
     """
 
     #: No limit ever holds the next records back.
@@ -47,13 +48,17 @@ class OpenLoop:
         passed: Limit,
         folder: Path,
         tell: Callable[..., Any],
+        *,
+        reported: bool = False,
     ) -> None:
         self._log, self._pace, self._passed, self._tell = log, pace, passed, tell
         self._plan, self._totals = plan, plan.sum(axis=1)
         self._table = Table(folder / TICKS_FILE, TICK)
         self._rows = np.zeros(BLOCK, TICK)
-        self._filled = self._done = 0
+        self._filled = self._done = self._arrived = 0
+        self._reported = reported
         self._lock = threading.Lock()
+        self._closed = False
         #: What stopped the recording (a full disk, say), None while all is well.
         self.failure: OSError | None = None
         #: When the next tick is due (monotonic), None before the start and after the last.
@@ -76,6 +81,12 @@ class OpenLoop:
         self._tell(pace={"t0_ns": self._t0, "tick_ns": self._pace.tick_ns, "ticks": ticks})
         self.due_ns = self._t0
 
+    def postpone(self) -> None:
+        """Fix the schedule anew if no tick was published yet: nobody is there to answer."""
+        with self._lock:
+            if self.due_ns is not None and not self._done:
+                self.start()
+
     def publish_due(self) -> None:
         """Publish whatever is due: all of it at once where this comes late."""
         with self._lock:
@@ -86,17 +97,34 @@ class OpenLoop:
             if row > self._done:
                 self._passed(int(self._totals[row]))
                 self._log.publish(self._plan[row].tolist())
-                self._note(time.monotonic_ns(), row - self._done)
+                if not self._reported:
+                    self._note(time.monotonic_ns(), row - self._done)
                 self._done = row
             self.due_ns = self._t0 + row * tick_ns
             if row == last:
                 self.due_ns = None
+                if not self._reported:
+                    self._log.end()
+
+    def arrived(self, ends: Sequence[int]) -> None:
+        """Take note that each partition can be read up to its end now."""
+        with self._lock:
+            if self._closed or self._arrived == len(self._plan) - 1:
+                return
+            ticks = (
+                np.searchsorted(column, end, side="right") - 1
+                for column, end in zip(self._plan.T, ends, strict=True)
+            )
+            row = min(self._done, *map(int, ticks))
+            self._note(time.monotonic_ns(), row - self._arrived)
+            self._arrived = row
+            if row == len(self._plan) - 1:
                 self._log.end()
 
     def stop(self) -> None:
         """Publish no more, and write what is not written."""
         with self._lock:
-            self.due_ns = None
+            self.due_ns, self._closed = None, True
             self._write()
             self._table.close()
 

@@ -72,7 +72,10 @@ def open_servers(
     if scenario.pace is None:
         publisher = Publisher(log, built.plan, scenario.rate, faults.limit, scenario.hold)
     else:
-        publisher = OpenLoop(log, built.plan, scenario.pace, faults.limit, folder, tell)
+        over_kafka = spec.kafka is not None
+        publisher = OpenLoop(
+            log, built.plan, scenario.pace, faults.limit, folder, tell, reported=over_kafka
+        )
     if spec.kafka is not None:
         from tickproof.conformance.runner.kafka_servers import open_over_kafka
 

@@ -39,6 +39,12 @@ def test_what_is_there_is_no_error(writer, topic):
     assert writer.close(ANSWER_S)
 
 
+def test_what_the_broker_has_taken_is_counted_if_asked(cluster, topic):
+    writer = InputWriter(cluster, {}, counted=True)
+    written(writer, topic, 0, 1, 1)
+    assert writer.taken == {(topic, 0): 1, (topic, 1): 2}
+
+
 def test_a_message_that_is_refused_is_named(writer, topic):
     assert writer.send(topic, 1, b"key", bytes(5_000))
     with pytest.raises(KitStopped, match=f"refused .*, partition 1 of {topic}: .*too large"):

@@ -50,7 +50,7 @@ def made_plan(ticks, seed=1):
 class Open:
     """An open loop over a real log; ``told`` holds what was told of the schedule."""
 
-    def __init__(self, folder, plan, tick_us=1_000, passed=lambda due: due):
+    def __init__(self, folder, plan, tick_us=1_000, passed=lambda due: due, **options):
         path = folder / "input"
         sources = []
         for number, records in enumerate(plan[-1].tolist()):
@@ -64,7 +64,7 @@ class Open:
         self.log = InputLog(sources, folder, self.note)
         self.tick_ns = tick_us * 1_000
         pace = Pace(tick_us, 0.0)
-        self.loop = OpenLoop(self.log, plan, pace, passed, folder, self.told.update)
+        self.loop = OpenLoop(self.log, plan, pace, passed, folder, self.told.update, **options)
 
     def note(self, event, *_, **fields):
         self.events.append(event)
@@ -146,6 +146,54 @@ def test_what_came_due_meanwhile_is_published_at_once_and_each_tick_noted(tmp_pa
     assert len(made.publishes()) <= 2 * PARTITIONS
     late = lateness_ns(made.ticks(), t0, made.tick_ns)
     assert (np.diff(late[: counts[0]]) == -made.tick_ns).all()
+
+
+def test_where_arrivals_are_reported_a_tick_is_noted_once_every_partition_has_it(tmp_path):
+    made = Open(tmp_path, made_plan(50), reported=True)
+    made.loop.start()
+    until(lambda: time.monotonic_ns() > made.loop.due_ns + 50 * made.tick_ns)
+    made.loop.publish_due()
+    assert made.log.published == int(made.plan[-1].sum())
+    assert made.loop.due_ns is None and not made.log.ended
+    made.loop.arrived([0] * PARTITIONS)
+    # One partition is behind: what it lacks keeps back the ticks of all.
+    ends = made.plan[20].tolist()
+    ends[1] = int(made.plan[10][1])
+    before_ns = time.monotonic_ns()
+    made.loop.arrived(ends)
+    made.loop.arrived(made.plan[-1].tolist())
+    assert made.log.ended and made.events == ["end-published"]
+    made.loop.stop()
+    ticks = made.ticks()["t_ns"]
+    assert len(ticks) == 50 and (ticks >= before_ns).all()
+    rows = np.flatnonzero(ticks == ticks[0])[-1] + 1
+    assert made.plan[rows][1] <= ends[1] < made.plan[rows + 1][1]
+
+
+def test_arrivals_after_the_stop_are_not_noted(tmp_path):
+    made = Open(tmp_path, made_plan(50), reported=True)
+    made.loop.start()
+    until(lambda: time.monotonic_ns() > made.loop.due_ns + 50 * made.tick_ns)
+    made.loop.publish_due()
+    made.loop.stop()
+    made.loop.arrived(made.plan[-1].tolist())
+    assert len(made.ticks()) == 0 and not made.log.ended
+
+
+def test_a_schedule_is_put_off_until_its_first_tick_and_no_longer(tmp_path):
+    made = Open(tmp_path, made_plan(50))
+    made.loop.postpone()
+    assert made.told == {} and made.loop.due_ns is None
+    made.loop.start()
+    first_ns = made.told["pace"]["t0_ns"]
+    made.loop.postpone()
+    put_off_ns = made.told["pace"]["t0_ns"]
+    assert first_ns < put_off_ns == made.loop.due_ns
+    until(lambda: time.monotonic_ns() > put_off_ns)
+    made.loop.publish_due()
+    made.loop.postpone()
+    assert made.told["pace"]["t0_ns"] == put_off_ns
+    made.loop.stop()
 
 
 def test_a_limit_is_told_and_not_obeyed(tmp_path):
