@@ -9,7 +9,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -54,12 +54,14 @@ class BrokerAddress:
     clients of its port in ``engine_ports`` about itself is that port of HOST: a proxy stands
     before it, and puts its own address there. transaction_version: of `TRANSACTION_VERSIONS`, None
     where nobody knows. outlives: it was there before, and runs clean up behind themselves.
+    pid: of the broker that the kit has started, 0 for another.
     """
 
     kit: str
     engine_ports: Sequence[int]
     transaction_version: int | None = 2
     outlives: bool = False
+    pid: int = 0
 
 
 @dataclass
@@ -125,6 +127,7 @@ class Broker:
             self._kill_all()
             self._release()
             raise
+        self.address = replace(self.address, pid=self.pid)
         #: How long it took from the jars to the first answer.
         self.start_s = time.monotonic() - began
 

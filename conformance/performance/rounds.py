@@ -156,7 +156,7 @@ class Rounds:
         seconds = floor_seconds(profile)
         self.announce(f"{what}: the floor", profile.load.warm_up_s + seconds)
         scenario = floor_scenario(profile.scenario(seed, cores), seconds)
-        playing.play(scenario, null_engine(), self.folder / f"floor-{number}", seed=seed)
+        playing.play(scenario, null_engine(self.spec), self.folder / f"floor-{number}", seed=seed)
 
     def _drop_input(self, run: Path) -> None:
         if not self.keep:
@@ -174,9 +174,10 @@ def floor_seconds(profile: Profile) -> float:
     return min(profile.load.duration_s, max(LEAST_FLOOR_S, most / per_s))
 
 
-def null_engine() -> EngineSpec:
-    """Return the engine that does nothing."""
-    return engine_spec.load(resources.fixtures() / "floor")
+def null_engine(beside: EngineSpec) -> EngineSpec:
+    """Return the engine that does nothing, over the transport of another one."""
+    floor = resources.fixtures() / "floor"
+    return engine_spec.load(floor if beside.kafka is None else floor / "kafka")
 
 
 def floor_scenario(scenario: Scenario, seconds: float | None = None) -> Scenario:

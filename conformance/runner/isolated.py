@@ -62,7 +62,7 @@ def play_isolated(
     """Run ``scenario`` as `runner.run.play` does, and raise as it does.
 
     KitStopped too where usage or hiccups could not be recorded; ValueError for a scenario
-    without a pace.
+    without a pace. KafkaUnavailable.
     """
     if scenario.pace is None:
         raise ValueError(f"scenario {scenario.name}: expected a pace")
@@ -70,7 +70,10 @@ def play_isolated(
     cores = scenario.pace.kit_cores or tuple(sorted(os.sched_getaffinity(0)))
     stopped = ""
     try:
-        with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder):
+        with (
+            HiccupRecorders(folder, cores) as recorders,
+            UsageSampler(folder, kit=_brokers(spec, scenario.pace)),
+        ):
             job = {
                 "scenario": scenario.to_json(),
                 "engine": str(spec.path),
@@ -94,6 +97,16 @@ def play_isolated(
         seal.renew(folder, *(name for name in seal.names(folder) if _SAMPLES.fullmatch(name)))
     if stopped:
         raise KitStopped(stopped)
+
+
+def _brokers(spec: EngineSpec, pace: Pace) -> list[int]:
+    """Return the pid of the kit's broker, if the engine needs one: it outlives the run."""
+    if spec.kafka is None:
+        return []
+    from tickproof.conformance.kafka import shared_broker
+
+    with on_cores(pace.kit_cores):  # what this starts stays there
+        return [pid for pid in [shared_broker.address().pid] if pid]
 
 
 def _reason(folder: Path, status: int, said: str) -> str:

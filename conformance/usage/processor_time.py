@@ -22,11 +22,12 @@ class Accounts:
     """CPU seconds used so far, brought up to date by each `update`; they never decrease.
 
     The first update counts all that the processes there have used before. The kit is this process
-    with all that it started, except the engine. Kernel threads count for nobody: most of
-    their work is for kit and engine.
+    with all that it started, except the engine, and the processes ``kit``. Kernel threads count
+    for nobody: most of their work is for kit and engine.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kit: Collection[int] = ()) -> None:
+        self._kit = kit
         self._all, self._engine, self._others = _Meter(), _Meter(), _Meter()
         #: Core -> what others used on it since the update before.
         self.others: dict[int, float] = {}
@@ -52,10 +53,11 @@ class Accounts:
         # What a reaper uses is the kit's, what it waited for the engine's.
         waiting = [processes[root]._replace(used=0) for root in roots if root in processes]
         self._engine.read([*waiting, *engine])
-        kit = os.getpid()
-        ours = below(processes, [kit])
-        self._all.read([processes[kit], *ours] if kit in processes else ours)
-        known = {kit, *(proc.pid for proc in ours), *(proc.pid for proc in engine)}
+        roots_of_ours = [os.getpid(), *self._kit]
+        ours = {proc.pid: proc for proc in below(processes, roots_of_ours)}
+        ours |= {pid: processes[pid] for pid in roots_of_ours if pid in processes}
+        self._all.read(ours.values())
+        known = {os.getpid(), *ours, *(proc.pid for proc in engine)}
         kernel = processes.get(_KERNEL_THREADS)
         if kernel is not None and kernel.name == "kthreadd":
             known |= {kernel.pid, *(proc.pid for proc in descendants(processes, kernel.pid))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -82,7 +82,8 @@ class UsageSampler:
     ``roots`` gives the pids above all of the engine's processes, none before it has started;
     without it they are read from the events of the run. ``queues``: look at the bytes in the
     queues of sockets, for which the kernel walks through a large table each time. This
-    process and all that it started, the engine excepted, is the kit. ``on_sample`` is called
+    process and all that it started, the engine excepted, is the kit, and so is what runs as one
+    of the pids in ``kit``. ``on_sample`` is called
     with each sample and the engine's processes. Raises OSError on leaving where the folder
     cannot be written.
     """
@@ -94,11 +95,12 @@ class UsageSampler:
         *,
         period_s: float | None = None,
         queues: bool = True,
+        kit: Collection[int] = (),
         on_sample: Callable[[MachineSample, Sequence[Proc]], None] | None = None,
     ) -> None:
         self._folder, self._roots = folder, roots or Reapers(folder)
         self._on_sample, self._with_queues = on_sample, queues
-        self._accounts = Accounts()
+        self._accounts = Accounts(kit)
         self._processes: dict[int, dict[str, Any]] = {}
         period_s = PERIOD_S if period_s is None else period_s
         self._periodic = Periodic(self._sample, self._roots, period_s)

@@ -7,18 +7,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.kafka.presence import expect_broker
 from tests.long import few
 from tickproof.conformance import apps
 from tickproof.conformance.cli.main import main
+from tickproof.conformance.engines.spec import load
 from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.latency.samples import answers
 from tickproof.conformance.performance.rounds import floor_scenario, null_engine
+from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.scenario import Pace, Scenario
 from tickproof.generators.layouts import VERDICT
 
+MINIATURE, OVER_KAFKA = (
+    load(fixtures() / "engines" / name) for name in ("miniature", "kafka-miniature")
+)
 PACE = Pace(1_000, 0.2, (0,), (1,), 5)
 MARKET = {"kind": "market", "seed": 2, "records": 20_000, "partitions": 4, "tick": 20,
           "probe_one_in": 10, "symbols": 30}  # fmt: skip
@@ -73,7 +80,9 @@ def test_without_a_pace_there_is_no_floor(change):
 
 
 def test_the_null_engine_is_no_engine_to_be_judged(capsys):
-    assert null_engine().name == "floor"
+    assert null_engine(MINIATURE).name == "floor"
+    assert null_engine(MINIATURE).kafka is None
+    assert null_engine(OVER_KAFKA).kafka is not None
     with pytest.raises(SystemExit) as ended:
         main(["engines"])
     assert not ended.value.code
@@ -82,18 +91,28 @@ def test_the_null_engine_is_no_engine_to_be_judged(capsys):
     assert "floor" not in said
 
 
-def played(folder, made):
-    play_isolated(floor_scenario(made), null_engine(), folder, seed=1)
+def played(folder, made, beside=MINIATURE):
+    play_isolated(floor_scenario(made), null_engine(beside), folder, seed=1)
     history = History(folder)
     assert history.ended.how == "completed", history.ended
     assert len(history.all(events.Drained)) == 1
     return history
 
 
-def test_every_record_comes_back(tmp_path):
-    history = played(tmp_path / "run", scenario(pace=Pace(1_000, 0.2)))
+@pytest.fixture(scope="module")
+def transports():
+    """Give engines beside which a floor is measured, by what they speak."""
+    expect_broker()
+    shared_broker.address()
+    return {"log": MINIATURE, "kafka": OVER_KAFKA}
+
+
+@pytest.mark.parametrize("transport", ["log", "kafka"])
+def test_every_record_comes_back(transport, transports, tmp_path):
+    history = played(tmp_path / "run", scenario(pace=Pace(10_000, 0.2)), transports[transport])
     found = answers(history)
     assert len(found) == 20_000 and found.answered.all()
+    assert (found.intended_ns < found.published_ns).all()
     given = np.concatenate(history.inputs(np.dtype("V24")))
     back = history.outputs(np.dtype("V24")).payloads
     assert sorted(given.tolist()) == sorted(back.tolist())

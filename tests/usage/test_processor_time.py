@@ -60,6 +60,18 @@ def test_each_second_belongs_to_kit_engine_or_others(kit) -> None:
         assert found.others == ({} if used == 1 else {0: 1 / TICKS, 5: 1_000_000 / TICKS})
 
 
+def test_a_broker_that_another_process_has_started_belongs_to_the_kit(kit) -> None:
+    found = Accounts([NEIGHBOUR])
+    for used in (1, 2):
+        rows = [proc(NEIGHBOUR, INIT, 10 * used), proc(901, NEIGHBOUR, 100 * used)]
+        found.update(table(proc(INIT, 0), proc(KIT, 50, used), *rows, proc(902, 1, 5 * used)), [])
+        assert found.kit_s == pytest.approx(111 * used / TICKS)
+        assert found.others == ({} if used == 1 else {0: 5 / TICKS})
+    found = Accounts([KIT])  # it is known already
+    found.update(table(proc(KIT, 50, 7)), [])
+    assert found.kit_s == pytest.approx(7 / TICKS)
+
+
 def test_what_a_dead_engine_used_is_not_taken_for_that_of_others(kit) -> None:
     found = Accounts()
     found.update(table(proc(KIT, 1), proc(REAPER, KIT), proc(ENGINE, REAPER, 50)), [REAPER])
