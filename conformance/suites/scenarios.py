@@ -130,7 +130,12 @@ def scenario(*carriers: Carrier, name: str = "") -> Callable[[Builder], Entry]:
 
 
 def _over_kafka(drawn: Scenario) -> Scenario:
-    """Return a scenario at a pace that engines keep up with whose records are JSON messages."""
+    """Return a scenario at a pace that engines keep up with whose records are JSON messages.
+
+    One with a schedule stays as it is: its rate is that of a service level.
+    """
+    if drawn.pace is not None:
+        return drawn
     records = drawn.recipe.get("records", 0)
     fewer = min(records, KAFKA_MOST) if drawn.rate is None else records // KAFKA_SHARE
     return replace(

@@ -107,7 +107,7 @@ HO.requirement(
     If it fails, something in it sets an affinity of its own, such as a runtime that counts all
     processors, and takes time from what measures it.""",
     clauses="host-cores",
-    needs=Needs(latency=("claimed",), transport=("log",)),
+    needs=Needs(latency=("claimed",)),
     judges={pinned: _stays_on_its_cores},
 )
 
@@ -141,6 +141,6 @@ HO.requirement(
     If it fails, the engine, or a script around it, calls nice or chrt: then it was not measured as
     the profile says.""",
     clauses="host-priority",
-    needs=Needs(latency=("claimed",), transport=("log",)),
+    needs=Needs(latency=("claimed",)),
     judges={pinned: _keeps_its_priority},
 )

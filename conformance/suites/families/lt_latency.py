@@ -57,6 +57,7 @@ _STRETCH_S: Final = 5
 MEASURED_S: Final = 14.0
 #: One in this many orders is rejected by its quote: company for the probes.
 REJECT_ONE_IN: Final = 50
+#: ... of an engine on the log of the kit; over Kafka it is that of its profile.
 RECOVERY_RATE: Final = 10_000
 #: From the end of the warm-up to the kill (drawn), and what is looked at after the recovery.
 KILL_S: Final = (0.5, 1.5)
@@ -187,7 +188,7 @@ LT.requirement(
     If it fails, look at what happens now and then: a collection of garbage, a cut that stops the
     work, a lock, a timer that sends output in lumps.""",
     clauses="lat-limits toml-claim-latency",
-    needs=Needs(latency=("claimed",), transport=("log",)),
+    needs=Needs(latency=("claimed",)),
     judges={service_run: _limits_hold},
 )
 
@@ -229,7 +230,7 @@ LT.requirement(
     If it fails, the engine stopped fetching for a while, or fetched by a timer, and its own clock
     began to run too late.""",
     clauses="lat-source lat-intended",
-    needs=Needs(latency=("claimed",), transport=("log",)),
+    needs=Needs(latency=("claimed",)),
     judges={service_run: _waiting_counts},
 )
 
@@ -275,11 +276,7 @@ LT.requirement(
     probes measure nothing.""",
     clauses="lat-probes",
     needs=Needs(
-        app=("market-spread",),
-        emit=("rejects",),
-        inputs=("merged",),
-        latency=("claimed",),
-        transport=("log",),
+        app=("market-spread",), emit=("rejects",), inputs=("merged",), latency=("claimed",)
     ),
     judges={service_run: _probes_alike},
 )
@@ -325,7 +322,7 @@ LT.requirement(
     If it fails, something piles up (state, files, timers, memory), or the engine was tuned for
     short runs.""",
     clauses="lat-steady",
-    needs=Needs(latency=("claimed",), transport=("log",)),
+    needs=Needs(latency=("claimed",)),
     judges={service_run: _steady},
 )
 
@@ -382,7 +379,7 @@ LT.requirement(
     If it fails, the engine takes a little less than the rate: any latency that it shows is that of
     a queue which only begins to fill.""",
     clauses="lat-sustained",
-    needs=Needs(latency=("claimed",), transport=("log",)),
+    needs=Needs(latency=("claimed",)),
     judges={service_run: _sustained},
 )
 
@@ -397,19 +394,15 @@ def within_s(profile: Profile, recovery_timeout_s: float) -> float:
 @scenario(EVERY)
 def service_recovery(context: Context, rng: random.Random) -> Scenario:
     profile = profiles.load(context.latency)
-    warm_up_s = profile.load.warm_up_s
+    warm_up_s, rate, tick_us = profile.load.warm_up_s, RECOVERY_RATE, TICK_US
+    if context.transport == "kafka":
+        rate, tick_us = profile.load.rate, profile.load.tick_us
     kill_s = warm_up_s + rng.uniform(*KILL_S)
     total_s = warm_up_s + KILL_S[1] + within_s(profile, context.recovery_s) + TAIL_S
-    recipe = {"kind": "keyed", "keys": 1_000} | paced(total_s, RECOVERY_RATE)
+    recipe = {"kind": "keyed", "keys": 1_000} | paced(total_s, rate, tick_us)
     faults = (KillEngineStep("fetched", fraction=round(kill_s / total_s, 4)),)
     return Scenario(
-        "",
-        "count",
-        EVERY.params,
-        recipe,
-        rate=RECOVERY_RATE,
-        faults=faults,
-        pace=Pace(TICK_US, warm_up_s),
+        "", "count", EVERY.params, recipe, rate=rate, faults=faults, pace=Pace(tick_us, warm_up_s)
     )
 
 
@@ -456,12 +449,6 @@ LT.requirement(
     If it fails, the engine came back with less than it had: a lost worker, a cold cache, a backlog
     that it cannot work off.""",
     clauses="lat-recovery",
-    needs=Needs(
-        app=("count",),
-        emit=("every",),
-        survives=("engine",),
-        latency=("claimed",),
-        transport=("log",),
-    ),
+    needs=Needs(app=("count",), emit=("every",), survives=("engine",), latency=("claimed",)),
     judges={service_recovery: _recovered},
 )
