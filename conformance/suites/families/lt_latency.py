@@ -187,7 +187,7 @@ LT.requirement(
     time to its answer stays within its limit.
     If it fails, look at what happens now and then: a collection of garbage, a cut that stops the
     work, a lock, a timer that sends output in lumps.""",
-    clauses="lat-limits toml-claim-latency",
+    clauses="lat-limits lat-kafka toml-claim-latency",
     needs=Needs(latency=("claimed",)),
     judges={service_run: _limits_hold},
 )
@@ -210,7 +210,8 @@ def _waiting_counts(history: History) -> None:
                 Reason.HIDDEN_WAIT,
                 f"{name} at most {shown_us(limit)} from the intended time, as from the fetch",
                 f"{name} {shown_us(value)} from the intended time, {shown_us(from_fetch)} from the "
-                "first fetch on: records were left to wait in the log",
+                "first fetch on: records were left to wait in the "
+                + ("topic" if history.claims.over_kafka else "log"),
             )
         raise Unknown(
             Reason.NOT_SEEN,
@@ -226,7 +227,7 @@ LT.requirement(
     "LT-SOURCE",
     "waiting at the source counts",
     """Where a limit holds from the first fetch of a record on, it also holds from its intended
-    time: nothing is left to wait in the log.
+    time: nothing is left to wait in the log, or in a topic.
     If it fails, the engine stopped fetching for a while, or fetched by a timer, and its own clock
     began to run too late.""",
     clauses="lat-source lat-intended",
