@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -143,3 +145,20 @@ def test_white_space_in_a_message_is_none() -> None:
 def test_no_message_is_lost_whatever_it_holds(values: list[bytes]) -> None:
     found = payloads.outputs(Count({}), COUNT_OUT.itemsize, values)
     assert len(found.payloads) + len(found.odd) == len(values)
+
+
+def test_the_first_output_waits_for_no_library() -> None:
+    """What pyarrow makes numbers with imports pandas: seconds in which nothing is recorded."""
+    program = (
+        "import sys\n"
+        "from tickproof.conformance.apps.count import Count\n"
+        "from tickproof.conformance.kafka import payloads\n"
+        "before = set(sys.modules)\n"
+        'found = payloads.outputs(Count({}), 24, [b\'{"k":1,"n":2,"total":-3}\'])\n'
+        "assert found.payloads['payload'].tolist() == [(1, 2, -3)], found\n"
+        "print(len({one.partition('.')[0] for one in set(sys.modules) - before}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.stderr) == ("0\n", "")

@@ -113,6 +113,8 @@ def test_every_record_comes_back(transport, transports, tmp_path):
     found = answers(history)
     assert len(found) == 20_000 and found.answered.all()
     assert (found.intended_ns < found.published_ns).all()
+    # Nothing is due before somebody is there to answer.
+    assert history.record.pace.t0_ns > history.all(events.Connected)[0].t_ns
     given = np.concatenate(history.inputs(np.dtype("V24")))
     back = history.outputs(np.dtype("V24")).payloads
     assert sorted(given.tolist()) == sorted(back.tolist())
