@@ -108,7 +108,8 @@ def test_at_least_once_is_judged_as_that(tmp_path: Path) -> None:
 @LONG
 def test_two_workers_that_restore_to_the_end_pass(tmp_path: Path) -> None:
     found = judged(copy("totals-kafka", tmp_path), tmp_path)
-    assert {one.verdict for one in found.values()} == {Verdict.PASS}, said(found)
+    verdicts = {one.verdict for one in found.values()}
+    assert verdicts == {Verdict.PASS, Verdict.NOT_CLAIMED}, said(found)
 
 
 @LONG
