@@ -247,7 +247,9 @@ def deaths(context: Context, *faults: FaultStep, **rest: Any) -> Scenario:
     return carried(context, context.records(90_000), rate=60_000, faults=faults, **rest)
 
 
-def aimed(rng: random.Random, first: Moment, second: Moment) -> tuple[FaultStep, FaultStep]:
+def aimed(
+    rng: random.Random, first: Moment, second: Moment
+) -> tuple[KillEngineStep, KillEngineStep]:
     """Return two kills of the engine at moments at which output is under way."""
     return (
         KillEngineStep(first, fraction=round(rng.uniform(0.15, 0.35), 3), cut=True),
