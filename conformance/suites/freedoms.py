@@ -77,6 +77,8 @@ _RECORDS: Final = Ranges(0, 1, 2, 2**8, 2**16, 2**20)
 _PARTITIONS: Final = Ranges(1, 2, 16, 64, 2**8)
 _WORKERS: Final = Ranges(1, 2, 3, 8)
 _REPLAYED: Final = Ranges(0, 1, 2**8, 2**14, 2**16)
+#: How far an offer is below its bid: from 2^31 and 2^49 on, 32 and 64 bits are too few for ratios.
+_CROSSED: Final = Ranges(1, 2**31, 2**49, 2**53 + 1)
 _DEATHS: Final = Ranges(0, 1, 2, 3)
 #: Where the classes of a silence begin, in seconds, after the first.
 _SILENCE: Final = (0.1, 1.0, 10.0)
@@ -228,6 +230,11 @@ def _sides(seen: Seen) -> Iterable[str]:
         })  # fmt: skip
 
 
+def _crossed_by(seen: Seen) -> Iterable[str]:
+    for part in seen.quotes:
+        yield from _CROSSED.of((part["bid"] - part["offer"])[part["bid"] > part["offer"]])
+
+
 def _times(seen: Seen) -> Iterable[str]:
     for times in (part["event_ns"] for part in (*seen.quotes, *seen.orders)):
         yield from _there({
@@ -298,6 +305,7 @@ FREEDOMS: Final = (
             _records_of_a_key),
     Freedom("ms-accept", "sides of a quote", "input",
             ("ordinary", "locked", "crossed", "no bid", "no offer", "neither"), _sides),
+    Freedom("ms-accept", "how far a quote is crossed", "input", _CROSSED.names[:-1], _crossed_by),
     Freedom("ms-quote", "offer_size", "input", _AMOUNTS.names[:5],
             lambda seen: _held(seen.quotes, "offer_size", _AMOUNTS)),
     Freedom("ms-order", "order_id", "input", _AMOUNTS.names,

@@ -66,6 +66,11 @@ def test_each_is_left_free_by_a_clause_and_has_classes_to_choose_from():
         ("passthrough-extra-members", "ctl-ignore-members members that no engine knows", {"some"}),
         ("tiny-payloads", "app-passthrough-sizes bytes of a payload", {"1"}),
         ("market-merged-verdicts", "ms-order side", {"buy", "sell"}),
+        (
+            "market-boundaries",
+            "ms-accept how far a quote is crossed",
+            {"1 to 2^31 - 1", "2^31 to 2^49 - 1", "2^49 to 2^53"},
+        ),
     ],
 )
 def test_a_run_reached_what_was_played(recorded, scenario, what, expected):

@@ -28,6 +28,9 @@ from tickproof.conformance.verdicts import DOES_NOT_APPLY, Reason
 from tickproof.generators.layouts import MESSAGE, ORDER_KIND, QUOTE, QUOTE_KIND
 
 MS: Final = Family("MS", "Market Spread", tier=2)
+#: Quotes crossed so deeply that a product of the rule with a factor above 40 leaves 64 bits, or 32.
+#: Several depths, for what wraps may come out right by chance.
+_DEEP: Final = {f"DEEP{bits}": (2**bits, 0) for bits in (31, 40, 47, 50, 52, 53)}
 #: Symbol -> the quote that its orders meet (None: no quote), by what it is a boundary of.
 BOUNDARIES: Final[dict[str, dict[str, tuple[int, int] | None]]] = {
     "absolute": {
@@ -50,6 +53,8 @@ BOUNDARIES: Final[dict[str, dict[str, tuple[int, int] | None]]] = {
         "ZERO": (0, 0),
         "CROSSED": (1_000_500, 1_000_000),
         "CROSSLOW": (41, 39),
+        "DEEPEST": (2**53, 1),
+        **_DEEP,
         "ONESIDED": (0, 100),
         "HUGEOK": (2**53 - 499, 2**53),
         "HUGEREJ": (2**53 - 500, 2**53),
