@@ -106,12 +106,26 @@ Moment = Literal[
 ]
 
 #: What "corrupt" does to a file, and how a sentence says it.
-Damaged = Literal["half", "tail", "empty", "bit", "garbage", "missing", "rot"]
+Damaged = Literal[
+    "half",
+    "tail",
+    "empty",
+    "bit",
+    "bit-head",
+    "bit-middle",
+    "bit-last",
+    "garbage",
+    "missing",
+    "rot",
+]
 DAMAGE: Final[Mapping[Damaged, str]] = {
     "half": "cut to half its size, and the byte in the middle of what is left inverted",
     "tail": "cut by its last 16 bytes",
     "empty": "cut to nothing",
     "bit": "with one bit flipped",
+    "bit-head": "with one bit of its first 512 bytes flipped",
+    "bit-middle": "with one bit of its middle half flipped",
+    "bit-last": "with one bit of its last quarter flipped",
     "garbage": "overwritten with random bytes",
     "missing": "removed",
     "rot": "with one bit flipped",

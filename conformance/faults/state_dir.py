@@ -190,7 +190,8 @@ class Damage:
         path.chmod(mode | stat.S_IWUSR)
         with path.open("r+b") as file:
             self.size = os.fstat(file.fileno()).st_size
-            self.left = _damage(file, self.size, kind, chance)
+            self._bit = _drawn_bit(self.size, kind, chance)
+            self.left = _damage(file, self.size, kind, chance, *self._bit)
         if kind == "missing":
             path.unlink()
             return
@@ -202,7 +203,9 @@ class Damage:
     def facts(self) -> dict[str, Any]:
         """Return what an event says of it."""
         how = DAMAGE[self._kind]
-        return {"file": self.name, "size": self.size, "left": self.left, "how": how}
+        place, bits = self._bit
+        flipped = {"place": place, "bit": bits.bit_length() - 1} if bits else {}
+        return {"file": self.name, "size": self.size, "left": self.left, "how": how} | flipped
 
     def was_read(self) -> bool | None:
         """Tell whether the file was read since; None where that cannot be seen. Ask once."""
@@ -217,16 +220,37 @@ class Damage:
         return bool(seen & flags.ACCESS) or (bool(seen & flags.OPEN) and not seen & flags.MODIFY)
 
 
-def _damage(file: BinaryIO, size: int, kind: Damaged, chance: random.Random) -> int:
-    """Damage an open file of ``size`` bytes; return its size after that."""
+def _drawn_bit(size: int, kind: Damaged, chance: random.Random) -> tuple[int, int]:
+    """Return the place of a byte, and its bit as a number; 0 for damage of another kind."""
+    head = range(min(size, _HEAD))
+    match kind:
+        case "bit" | "rot":
+            # Half of them in the head, where a format says what follows.
+            places = range(size) if chance.random() < 0.5 else head
+        case "bit-head":
+            places = head
+        case "bit-middle":
+            places = range(size // 4, max(size - size // 4, 1))
+        case "bit-last":
+            places = range(size - max(size // 4, 1), size)
+        case _:
+            return 0, 0
+    return chance.choice(places), 1 << chance.randrange(8)
+
+
+def _damage(
+    file: BinaryIO, size: int, kind: Damaged, chance: random.Random, place: int, bits: int
+) -> int:
+    """Damage an open file of ``size`` bytes, with ``bits`` at ``place`` one of it; return its size.
+
+    That is its size after it.
+    """
     match kind:
         case "half":
             file.truncate(size // 2)
             _invert(file, size // 4, 0xFF)
-        case "bit" | "rot":
-            # Half of them in the head, where a format says what follows.
-            room = size if chance.random() < 0.5 else min(size, _HEAD)
-            _invert(file, chance.randrange(room), 1 << chance.randrange(8))
+        case "bit" | "bit-head" | "bit-middle" | "bit-last" | "rot":
+            _invert(file, place, bits)
         case "garbage":
             for start in range(0, min(size, _MOST_GARBAGE), _PIECE):
                 file.write(chance.randbytes(min(_PIECE, size - start)))

@@ -13,17 +13,18 @@ class FiredFault(Event, kind=EventKind.FAULT):
     """A fault that was carried out, with what was known at that moment.
 
     t_ns: when it began (``at_ns`` in the file); struck_ns: when it was done (``t_ns`` there).
-    moment: what it came at, as in the schedule. partitions, outputs (records), total (records
-    of the input): at the moment. pids: processes that it met. connections: those that it met.
-    connection: the one whose moment it was, 0 where it was no matter of one.
-    file, size and left (bytes before and after), how: the file that was damaged. cuts: of this
-    life until then, each seen by its RELEASE. idle_s: how long nothing had come, at "idle".
-    writing: the file of the state that was being written, or had the event of the moment. host:
-    the one that it was done to. Of a loss of power: writes, operations on the state since the one
-    before; unsynced, files and changes of names that no fsync had covered; and what of them was
-    lost (lost_bytes, lost_names, paths of some lost_files). alone: records of output that a broker
-    acknowledged while it was kept from its followers, before it died; waiting: requests that change
-    something, and that it had not answered.
+    moment: what it came at, as in the schedule. partitions, outputs (records), total (records of
+    the input): at the moment. pids: processes that it met. connections: those that it met.
+    connection: the one whose moment it was, 0 where it was no matter of one. file, size and left
+    (bytes before and after), how: the file that was damaged; place and bit (0 is the lowest) of the
+    byte in it of which one bit was flipped, else -1. cuts: of this life until then, each seen by
+    its RELEASE. idle_s: how long nothing had come, at "idle". writing: the file of the state that
+    was being written, or had the event of the moment. host: the one that it was done to. Of a loss
+    of power: writes, operations on the state since the one before; unsynced, files and changes of
+    names that no fsync had covered; and what of them was lost (lost_bytes, lost_names, paths of
+    some lost_files). alone: records of output that a broker acknowledged while it was kept from its
+    followers, before it died; waiting: requests that change something, and that it had not
+    answered.
     """
 
     step: FaultStep
@@ -41,6 +42,8 @@ class FiredFault(Event, kind=EventKind.FAULT):
     size: int = 0
     left: int = 0
     how: str = ""
+    place: int = -1
+    bit: int = -1
     cuts: int = 0
     idle_s: float = 0.0
     writing: str = ""

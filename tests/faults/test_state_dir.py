@@ -233,6 +233,10 @@ def damaged(content, kind, seed=1):
         damage.was_read()
         left = path.read_bytes() if path.exists() else None
         facts = {"file": "cut", "size": len(content), "left": len(left or b""), "how": DAMAGE[kind]}
+        if kind.startswith("bit"):
+            (place,) = differences(left, content)
+            bit = (left[place] ^ content[place]).bit_length() - 1
+            facts |= {"place": place, "bit": bit}
         assert damage.facts() == facts
         assert left is None or path.stat().st_mode & 0o777 == 0o400
         return left
@@ -265,6 +269,23 @@ def test_bits_are_flipped_all_over_a_file_and_half_of_them_in_its_head():
     places = [differences(damaged(content, "bit", seed), content)[0] for seed in range(200)]
     assert 60 < sum(place < 512 for place in places) < 140
     assert max(places) > 60_000 and len({place // 16_000 for place in places}) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "end"),
+    [("bit-head", 0, 512), ("bit-middle", 16_000, 48_000), ("bit-last", 48_000, 64_000)],
+)
+def test_a_bit_is_flipped_in_the_part_of_a_file_that_is_named(kind, low, end):
+    content = bytes(64_000)
+    places = [differences(damaged(content, kind, seed), content)[0] for seed in range(200)]
+    assert low <= min(places) < low + (end - low) // 8
+    assert end - (end - low) // 8 < max(places) < end
+
+
+@given(st.binary(min_size=1, max_size=9), st.sampled_from(["bit-head", "bit-middle", "bit-last"]))
+def test_a_bit_of_the_smallest_file_is_flipped_too(content, kind):
+    (place,) = differences(damaged(content, kind), content)
+    assert 0 <= place < len(content)
 
 
 def test_garbage_covers_a_file_of_several_pieces():

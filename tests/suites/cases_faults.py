@@ -47,6 +47,7 @@ REJECTS: dict[str, Cases] = {
     "EO-SOME:count-some-deaths": NOT_STATE,
     "EO-SOME:count-some-trickle": NOT_STATE,
     "EO-PASSTHROUGH-DEATH:passthrough-deaths": [LOST, (t.alter(), "invented"), FAILED],
+    "EO-PASSTHROUGH-DEATH:passthrough-large-death": [LOST, TWICE, (t.alter(), "invented"), FAILED],
     "EO-ONE-CUT:count-engine-death": [WRONG_TOTAL, UNKNOWN_KEY, BEYOND, FAILED],
     "EO-RELEASED:count-engine-death": [(t.refused(3), "RELEASED"), FAILED],
     "EO-FROM-CHECKPOINT:count-engine-death": [
@@ -157,6 +158,7 @@ UNKNOWNS: dict[str, Cases] = {
         "EO-SOME:count-some-deaths",
         "EO-SOME:count-some-trickle",
         "EO-PASSTHROUGH-DEATH:passthrough-deaths",
+        "EO-PASSTHROUGH-DEATH:passthrough-large-death",
         "EO-KEY-ORDER:count-engine-death",
         "EO-KEY-ORDER:count-pause",
         "EO-NO-RETRACTION:count-after-accept",
@@ -200,7 +202,9 @@ UNKNOWNS: dict[str, Cases] = {
     "EO-EARLY-DEATH:count-early-death": [
         MISSED, (t.nothing_in_flight, "KILL_MISSED"),
     ],
-    "EO-UNEVEN:count-uneven-death": [MISSED, NOTHING],
+    "EO-UNEVEN:count-uneven-death": [
+        MISSED, NOTHING, (t.fetched_again("fault"), "NO_CUT_BEFORE_KILL"),
+    ],
     "EO-UNEVEN:count-idle-worker-death": [MISSED, NOTHING],
     "EO-UNEVEN:count-late-partitions-death": [MISSED, NOTHING],
     "EO-PAUSE:count-pause": [

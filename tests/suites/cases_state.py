@@ -195,6 +195,7 @@ REJECTS: dict[str, Cases] = {
         TWICE,
     ],
     "EO-FULL-DISK:count-full-disk": [(t.refused(3), "RELEASED"), *NOT_STATE, TWICE],
+    "EO-FULL-DISK:count-disk-with-room-again": [(t.refused(3), "RELEASED"), *NOT_STATE, TWICE],
     "EO-POWER-LOSS:count-power-loss": NOT_STATE,
     "EO-DAMAGED-CHECKPOINT:count-damaged-checkpoint": WRONG_AFTER_DAMAGE,
     "EO-DAMAGED-CHECKPOINT:count-rotten-checkpoint": WRONG_AFTER_DAMAGE,
@@ -235,6 +236,14 @@ UNKNOWNS: dict[str, Cases] = {
         (t.edited("fill-over", lifted=[1]), "NOT_HELD"),
         (t.edited("fill-over", grown=["cut"]), "NOT_HELD"),
         (_no_sign_of(t.without_last("fault")), "KILL_MISSED"),
+    ],
+    "EO-FULL-DISK:count-disk-with-room-again": [
+        MISSED, (t.without("fill-over"), "KILL_MISSED"),
+        (t.without_last("fault"), "KILL_MISSED"),
+        # The death came while the disk was still full.
+        (t.edited("fill-over", to_ns=2**62, words="no space left"), "KILL_MISSED"),
+        (t.edited("fill-over", lifted=[1]), "NOT_HELD"),
+        (t.edited("fill-over", grown=["cut"]), "NOT_HELD"),
     ],
     "EO-POWER-LOSS:count-power-loss": [MISSED, (t.edited("fault", writes=0), "NOTHING_IN_FLIGHT")],
     "EO-DAMAGED-CHECKPOINT:count-damaged-checkpoint": UNSEEN_DAMAGE + UNREAD_DAMAGE,
