@@ -385,8 +385,11 @@ class FaultController:
         # An engine may keep its connections over a worker's death: nobody sees it recover.
         return not self._all_died and time.monotonic() > self._killed_at + CUT_WAIT_S
 
-    def fire_now(self, moment: Moment) -> FaultStep | None:
-        """Fire the current step if it waits for ``moment``; returns it."""
+    def fire_now(self, moment: Moment, first: Callable[[], None] | None = None) -> FaultStep | None:
+        """Fire the current step if it waits for ``moment``; returns it.
+
+        first: makes the moment come; called right before the strike, and not without one.
+        """
         step = self.current
         if step is None or moment_of(step) is not moment:
             return None
@@ -394,7 +397,7 @@ class FaultController:
             if self._busy:
                 return None
             self._busy, self.connection = True, 0
-        self._fire(step, moment.name)
+        self._fire(step, moment.name, first=first)
         return step
 
     def fire_if_idle(self, held_back: Callable[[], bool]) -> None:
@@ -474,7 +477,14 @@ class FaultController:
             self._late, self._busy = step, False
         return step is self._late
 
-    def _fire(self, step: FaultStep, moment: str, *, awaits_flight: bool = False) -> bool:
+    def _fire(
+        self,
+        step: FaultStep,
+        moment: str,
+        *,
+        awaits_flight: bool = False,
+        first: Callable[[], None] | None = None,
+    ) -> bool:
         try:
             strike = self._run.aim(fault_of(step))
             if awaits_flight and not self._flight.wait() and self._postponed(step):
@@ -483,6 +493,8 @@ class FaultController:
             if of_file := moment_of(step).of_file:
                 watch = partial(self._run.watch_state, fault_of(step), of_file)
                 writing = await_event(watch, self._first_cut_s)
+            if first is not None:
+                first()
             before = self._evidence(step)  # in the moment before the strike
             self._striking = True
             facts = strike()

@@ -326,10 +326,19 @@ class RunLoop:
         if not self._run.publisher.held_back or not self._processed():
             return
         states = [list(state) for state in self._log.states()]
-        asked = self._engine.ask_checkpoint()
-        struck = self._faults.fire_now(moments.CHECKPOINTING) is not None
+        struck = self._faults.moment is moments.CHECKPOINTING
+        asked: list[Pending] = []
+        if struck:
+            # To find whom it strikes may take longer than the answer does.
+            self._faults.fire_now(
+                moments.CHECKPOINTING, lambda: asked.append(self._engine.ask_checkpoint())
+            )
+            if not asked:
+                return  # nobody was there to strike
+        else:
+            asked.append(self._engine.ask_checkpoint())
         try:
-            asked.wait(self._timeouts.drain_s)
+            asked[0].wait(self._timeouts.drain_s)
         except EngineFailure as failure:
             if failure.code != Code.REFUSED:
                 raise
@@ -337,7 +346,7 @@ class RunLoop:
             if not struck:
                 self._faults.give_up("the engine has no checkpoint op")
             return
-        self._events.add(EventKind.CHECKPOINTED, asked.answered_ns, partitions=states)
+        self._events.add(EventKind.CHECKPOINTED, asked[0].answered_ns, partitions=states)
         self._faults.fire_now(moments.CHECKPOINT)
 
     def _processed(self) -> bool:

@@ -19,7 +19,7 @@ from tickproof.conformance.fault_steps import (
     PauseStep,
 )
 from tickproof.conformance.faults.kinds import fault_of
-from tickproof.conformance.faults.moments import CHECKPOINT, DRAINED
+from tickproof.conformance.faults.moments import CHECKPOINT, CHECKPOINTING, DRAINED
 from tickproof.conformance.history.event import PartitionState
 
 SEEN_AS = {"fetched": "fetched", "recovery": "fetched", "accepted": "append-acked",
@@ -58,6 +58,29 @@ def test_steps_fire_in_order_each_once(schedule, moments):
     assert bench.controller.current == (schedule[used] if used < len(schedule) else None)
     assert [fields["step"] for fields in bench.named("fault")] == [s.to_json() for s in bench.done]
     assert len(bench.named("fault-missed")) == len(given_up)
+
+
+def test_a_request_that_a_strike_follows_is_sent_once_its_victim_is_known():
+    done = []
+
+    def deed(_step):
+        done.append("found")
+        return lambda: done.append("struck") or {"pids": [1]}
+
+    bench = Bench([KillStep("checkpointing", target="workers")], deed=deed)
+    bench.controller.fire_now(CHECKPOINTING, lambda: done.append("asked"))
+    assert done == ["found", "asked", "struck"]
+
+
+def test_a_request_that_a_strike_follows_is_not_sent_where_nobody_is_left():
+    done = []
+
+    def deed(_step):
+        raise LookupError("nobody")
+
+    bench = Bench([KillStep("checkpointing", target="workers")], deed=deed)
+    bench.controller.fire_now(CHECKPOINTING, lambda: done.append("asked"))
+    assert not done and bench.named("fault-missed")
 
 
 @pytest.mark.parametrize(("at", "moment"), sorted(SEEN_AS.items()))

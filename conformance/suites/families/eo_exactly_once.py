@@ -30,6 +30,7 @@ from tickproof.conformance.fault_steps import (
 )
 from tickproof.conformance.faults.fill import Fill
 from tickproof.conformance.faults.kinds import fault_of, within
+from tickproof.conformance.faults.moments import CHECKPOINTING, moment_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
@@ -816,10 +817,18 @@ def _checkpoint_is_durable(history: History) -> None:
     for row in history.missed_faults:
         if "no checkpoint op" in row.why:
             raise NotClaimed("the engine has no checkpoint op")
-    for event in history.all(events.Checkpointed):
+    answered = history.all(events.Checkpointed)
+    for event in answered:
         not_fetched_below(history, event, "a checkpoint was answered")
     require_values(history, (*VALUES, *LOSS))
-    require_fired(history, 1, in_flight=False)
+    fault = require_fired(history, 1, in_flight=False)[0]
+    if moment_of(fault.step) is CHECKPOINTING and any(e.t_ns < fault.t_ns for e in answered):
+        raise Unknown(
+            Reason.KILL_MISSED,
+            "a death before the answer to the checkpoint",
+            "it came after that",
+            fault=fault.text,
+        )
 
 
 #: Asked for in a run, so that numbers of a byte are used up. An engine that is slow gives fewer.
