@@ -53,5 +53,5 @@ def seconds(name: str) -> float:
     """Estimate how long a scenario lasts in profile quick: for the order of play only."""
     drawn = draw(name, Context(seed=0, freshness_s=5.0))
     paced = drawn.recipe.get("records", 0) / drawn.rate if drawn.rate else 0.0
-    paused = sum(step.lasts_s for step in drawn.faults)
+    paused = sum(step.longest_s for step in drawn.faults)
     return paced + paused + (drawn.hold[1] if drawn.hold else 0.0) + drawn.sink.stall_s
