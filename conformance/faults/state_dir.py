@@ -241,9 +241,9 @@ def _drawn_bit(size: int, kind: Damaged, chance: random.Random) -> tuple[int, in
 def _damage(
     file: BinaryIO, size: int, kind: Damaged, chance: random.Random, place: int, bits: int
 ) -> int:
-    """Damage an open file of ``size`` bytes, with ``bits`` at ``place`` one of it; return its size.
+    """Damage an open file of ``size`` bytes; return the size that it has then.
 
-    That is its size after it.
+    bits: those of the byte at ``place`` that are flipped, where the damage is one of bits.
     """
     match kind:
         case "half":
