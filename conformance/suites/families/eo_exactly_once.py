@@ -1004,16 +1004,18 @@ def _room_again(context: Context, rng: random.Random, *later: FaultStep) -> Scen
 def count_disk_with_room_again(context: Context, rng: random.Random) -> Scenario:
     # Killed at the first cut that gets through: it is the one that failed, or one of its own.
     if context.transport == "kafka":  # there a cut may be on the broker, and goes on
+        rate = 30_000
         full = FillStep("fetched", fraction=0.15, seconds=1.0, cut=True)
         death: FaultStep = kill(rng, "engine", 0.65, 0.7)
     else:
+        rate = 60_000
         full = FillStep("cuts", fraction=round(rng.uniform(0.25, 0.3), 4), seconds=2.0, cuts=2)
         # Most of what is left comes while it is full: what is tried again lies far behind it.
         death = KillEngineStep("cuts", fraction=0.9, cuts=3)
     return carried(
         context,
         context.records(90_000),
-        rate=60_000,
+        rate=rate,
         faults=(full, death),
         recipe={"partitions": 2},
         # So large a state that the next cut, which hides what this one is, comes a little later.
