@@ -286,7 +286,7 @@ def largest_before(folder: Path) -> Path | None:
     if not (found := _with_content(folder)):
         return None
     *others, last = found
-    begin_ns = last[1].st_ctime_ns - NEW_S * 1e9
+    begin_ns = last[1].st_ctime_ns - int(NEW_S * 1e9)
     others = [one for one in others if one[1].st_ctime_ns >= begin_ns]
     return Path(max(others or [last], key=lambda one: (one[1].st_size, one[0]))[0])
 

@@ -238,7 +238,7 @@ ERROR = '[[fault]]\ndo = "error"\ntarget = "sink"\nat = "accepted"\nseconds = 1.
          "[[fault]] 1: loss: expected only with power; got 'all'"),
         (INPUT + '[[fault]]\ndo = "corrupt"\ntarget = "state"\nat = "fetched"\ndamage = "x"\n',
          "[[fault]] 1: damage: expected one of half, tail, empty, bit, bit-head, bit-middle, "
-         "bit-last, garbage, missing; got 'x'"),
+         "bit-last, garbage, missing, rot; got 'x'"),
         (BASE + "input = { records = 1, empty = [1] }",
          "[input]: expected partitions that fit: recipe: empty: expected partitions 0 to 0, got 1"),
         (BASE + "input = { records = 1, partitions = 2, empty = [0, 1] }",

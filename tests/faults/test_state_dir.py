@@ -345,7 +345,7 @@ def test_the_largest_file_before_the_newest_is_found(tmp_path, monkeypatch):
         _later_than(path)
     assert newest(tmp_path) == rest
     assert largest_before(tmp_path) == old
-    apart_s = (rest.stat().st_ctime_ns - state.stat().st_ctime_ns) / 1e9
+    apart_s = (rest.stat().st_ctime_ns - state.stat().st_ctime_ns) / 1e9 + 1e-6
     monkeypatch.setattr("tickproof.conformance.faults.state_dir.NEW_S", apart_s)
     assert largest_before(tmp_path) == state
     state.unlink()

@@ -186,6 +186,12 @@ REJECTS: dict[str, Cases] = {
         STEP_BACK,
         (t.edited("scaled", workers=9), "BAD_ANSWER"),
     ],
+    "EL-OVERLAP:count-scale-between": [
+        *NOT_STATE,
+        TWICE,
+        STEP_BACK,
+        (t.edited("scaled", workers=9), "BAD_ANSWER"),
+    ],
     "EO-ALL-WORKERS:count-all-workers-death": NOT_STATE,
     "EO-COORDINATOR-DEATH:count-coordinator-death": NOT_STATE,
     "EO-FULL-DISK:count-full-disk-at-the-end": [
@@ -219,6 +225,7 @@ UNKNOWNS: dict[str, Cases] = {
     "EL-OVERLAP:count-scale-twice": [
         MISSED, (_after_the_answer, "KILL_MISSED"), (t.without("scaled"), "NOT_SEEN"),
     ],
+    "EL-OVERLAP:count-scale-between": [MISSED, NOTHING, (t.without("scaled"), "NOT_SEEN")],
     "EO-ALL-WORKERS:count-all-workers-death": [MISSED, NOTHING],
     "EO-COORDINATOR-DEATH:count-coordinator-death": [MISSED, NOTHING],
     "EO-FULL-DISK:count-full-disk-at-the-end": [

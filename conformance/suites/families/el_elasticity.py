@@ -334,6 +334,11 @@ def count_scale_between(context: Context, rng: random.Random) -> Scenario:
     return carried(context, context.records(60_000), rate=40_000, faults=faults)
 
 
+def _between(history: History) -> None:
+    _after_scales(history)
+    require_numbers(history)
+
+
 def _overlapping(history: History) -> None:
     _moving(history)
     require_numbers(history)
@@ -349,5 +354,5 @@ EL.requirement(
     another.""",
     clauses="toml-claim-rescale ctl-scale ctl-answer eut-one-cut",
     needs=Needs(state=("exactly-once",), rescale=("live",)),
-    judges={count_scale_twice: _overlapping, count_scale_between: _after_scales},
+    judges={count_scale_twice: _overlapping, count_scale_between: _between},
 )
