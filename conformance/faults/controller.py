@@ -388,7 +388,8 @@ class FaultController:
     def fire_now(self, moment: Moment, first: Callable[[], None] | None = None) -> FaultStep | None:
         """Fire the current step if it waits for ``moment``; returns it.
 
-        first: makes the moment come; called right before the strike, and not without one.
+        first: makes the moment come; called once the victim is known, ``delay_s`` of the step
+        before the strike.
         """
         step = self.current
         if step is None or moment_of(step) is not moment:
@@ -495,6 +496,7 @@ class FaultController:
                 writing = await_event(watch, self._first_cut_s)
             if first is not None:
                 first()
+                threading.Event().wait(step.delay_s)
             before = self._evidence(step)  # in the moment before the strike
             self._striking = True
             facts = strike()

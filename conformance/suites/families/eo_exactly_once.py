@@ -800,7 +800,9 @@ EO.requirement(
 def count_checkpoint(context: Context, rng: random.Random) -> Scenario:
     # One that deaths meet may be refused. If not, it covers what the dead had done, and the second
     # fault comes right after it.
-    workers = KillStep("checkpointing", target="workers", fraction=round(rng.uniform(0.2, 0.35), 3))
+    # An answer that waits for no cut is out by then, and no cut is in place.
+    fraction = round(rng.uniform(0.2, 0.35), 3)
+    workers = KillStep("checkpointing", target="workers", fraction=fraction, delay_s=0.02)
     step = KillEngineStep("checkpoint", fraction=round(rng.uniform(0.5, 0.75), 3))
     # A cut takes as long as the acknowledgements before it: an answer that does not wait for it
     # comes well ahead of it.
