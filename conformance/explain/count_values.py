@@ -31,6 +31,8 @@ _PARTITIONS: Final = 8
 _ENOUGH: Final = 8
 #: Wrong totals that have to agree on what explains them.
 _SAMPLE: Final = 12
+#: From this bit on a difference of one bit alone is no chance.
+_HIGH_BIT: Final = 24
 #: Outputs after the restart that are looked at.
 _MOST: Final = 50_000
 
@@ -44,7 +46,8 @@ def said(facts: Facts, index: int) -> str:
         held = int((m.due["key"] == out["key"]).sum()) if m is not None and m.due is not None else 0
         number = counted(held, "record") if held else "no record"
         return f"{text}, but the input holds {number} of this key{_one_bit(int(out['n']), held)}."
-    return f"{text}; the total due is {int(m.due[m.answers[index]]['total'])}."
+    due = int(m.due[m.answers[index]]["total"])
+    return f"{text}; the total due is {due}{_other_bit(int(out['total']), due)}."
 
 
 def _one_bit(n: int, most: int) -> str:
@@ -52,6 +55,13 @@ def _one_bit(n: int, most: int) -> str:
     bit = max(n.bit_length() - 1, 0)
     rest = n ^ (1 << bit)
     return f": n is {rest} but for one bit, 2^{bit}" if 0 < rest <= most < 1 << bit else ""
+
+
+def _other_bit(came: int, due: int) -> str:
+    """Say that two totals differ in one bit, so high that no value of the input may be it."""
+    bits = (came ^ due) & (1 << 64) - 1
+    alone = bits.bit_count() == 1 and bits >= 1 << _HIGH_BIT
+    return f", which differs in one bit, 2^{bits.bit_length() - 1}" if alone else ""
 
 
 def tell(facts: Facts, index: int, near: Aftermath | None) -> list[str]:

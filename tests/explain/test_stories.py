@@ -481,6 +481,20 @@ def test_a_count_that_one_bit_made_is_told_as_that(n, most, said):
 
 
 @pytest.mark.parametrize(
+    ("came", "due", "said"),
+    [
+        (-144_115_188_088_128_371, -12_272_499, ", which differs in one bit, 2^57"),
+        (5 - 2**63, 5, ", which differs in one bit, 2^63"),
+        (5 + 2**10, 5, ""),
+        (5 + 2**40 + 2**41, 5, ""),
+        (5, 5, ""),
+    ],
+)
+def test_a_total_that_one_bit_changed_is_told_as_that(came, due, said):
+    assert count_values._other_bit(came, due) == said
+
+
+@pytest.mark.parametrize(
     ("releases", "said"),
     [
         ([(1, 0, 2, 391), (1, 0, 3, 299)], ", which partition 2 had released before and this one "),
