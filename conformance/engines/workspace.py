@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "tickproof-"
+#: Begins the name of the folder with the workspaces of a user; `sandbox.SHARED` is the same.
+_SHARED: Final = f"{PREFIX}engines-"
 #: What an engine keeps in this folder of its state is none of its state.
 SCRATCH: Final = "scratch"
 #: Extensions of files that an engine has not finished, and of what belongs to them (Hadoop's
@@ -112,7 +114,7 @@ def _new_root() -> Path:
 
     Without such a folder (it is another's) it stands in the temporary folder itself.
     """
-    place = Path(tempfile.gettempdir()).resolve() / f"{PREFIX}engines-{os.geteuid()}"
+    place = Path(tempfile.gettempdir()).resolve() / f"{_SHARED}{os.geteuid()}"
     while True:
         try:
             place.mkdir(mode=0o711, exist_ok=True)
@@ -131,7 +133,7 @@ def _new_root() -> Path:
 def remove_root(root: Path) -> None:
     """Remove the folder of a workspace, and the one around it if it was the last there."""
     remove(root)
-    if root.parent.name.startswith(f"{PREFIX}engines-"):
+    if root.parent.name.startswith(_SHARED):
         with contextlib.suppress(OSError):
             root.parent.rmdir()
 

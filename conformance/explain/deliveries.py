@@ -63,8 +63,6 @@ def tell_losses(facts: Facts, outcome: Outcome) -> Part:
     ]
     mark = int(times[-1]) if len(times) else None
     frames, relation = _frames(facts, where), _relation(facts, where, near)
-    if near is None:
-        relation = _unread(facts, where)
     numbers, silent = list[str](), list[str]()
     if near is not None and not any(place.skipped for place in near.places):
         numbers = numbering(facts, near, where)
@@ -151,14 +149,14 @@ def _unread(facts: Facts, where: np.ndarray) -> list[str]:
 
     where: records that are missing without any fault.
     """
-    firsts, silences = [], []
+    silences = []
     for stream, partition in partitions_of(where):
-        first = Place(stream, partition, int(offsets_in(where, stream, partition).min()))
-        if len(facts.fetches_of(first)):
+        first = int(offsets_in(where, stream, partition).min())
+        fetched = of_partition(facts.history.fetches, stream, partition)["end"]
+        if fetched.max(initial=0) > first:
             return []
-        firsts.append(first)
         rows = of_partition(facts.history.publishes, stream, partition)
-        at = int((rows["end"] <= first.offset).sum())
+        at = int((rows["end"] <= first).sum())
         silences.append(int(rows["t_ns"][at] - rows["t_ns"][at - 1]) if 0 < at < len(rows) else 0)
     if min(silences) < _SILENCE_NS:
         return ["None of them was ever fetched."]
@@ -169,9 +167,9 @@ def _unread(facts: Facts, where: np.ndarray) -> list[str]:
 
 
 def _relation(facts: Facts, where: np.ndarray, near: Aftermath | None) -> list[str]:
-    """Say what a fault was to the missing records."""
+    """Say what a fault was to the missing records; without one, whether they were read."""
     if near is None:
-        return []
+        return _unread(facts, where)
     found = relations(facts.history, where, near)
     name, number = facts.name(near), len(where)
     them, were = ("All of them", "were") if number > 1 else ("It", "was")

@@ -70,10 +70,12 @@ def _headline(facts: Facts, outcome: Outcome) -> str:
         return got(outcome)
     near = facts.before(facts.ended)
     end = ending(facts.history, f", {facts.since(facts.ended, near)}" if near else "")
-    said = last_words(facts.history.stderr_tail()) if outcome.reason == "EXITED" else ""
-    left = transactions.left_behind(facts) if outcome.reason == "EXITED" else ""
-    words = f"Its standard error says: {shown(said, 200)}" if said and not left else ""
-    return " ".join(filter(None, (f"{end}.", left, words)))
+    if outcome.reason != "EXITED":
+        return f"{end}."
+    why = transactions.left_behind(facts)
+    if not why and (said := last_words(facts.history.stderr_tail())):
+        why = f"Its standard error says: {shown(said, 200)}"
+    return f"{end}. {why}" if why else f"{end}."
 
 
 def last_words(lines: Sequence[str]) -> str:

@@ -227,15 +227,10 @@ def _given_up(facts: Facts, idle: Step) -> list[str]:
 
 def _open(facts: Facts, chains: dict[int, list[Step]]) -> list[str]:
     """Tell of a transaction that held output to the end and was never settled."""
-    held = [
-        (chain[-1].t_ns, txn)
-        for txn, chain in chains.items()
-        if chain[-1].do == "stage" and chain[-1].count and not chain[-1].committed
-    ]
-    drained = facts.history.all(Drained)
-    if not held or not drained:
+    held = _unsettled(chains)
+    if not held or not facts.history.all(Drained):
         return []
-    _, txn = min(held)
+    txn = held[0]
     more = f" (so too {counted(len(held) - 1, 'other transaction')})" if len(held) > 1 else ""
     said = (
         f"Transaction {txn} was never committed{more}: what is staged and not committed counts as "
@@ -244,21 +239,27 @@ def _open(facts: Facts, chains: dict[int, list[Step]]) -> list[str]:
     return [chain(facts, txn, chains[txn]), f"{_refused(facts, chains[txn][-1])}{said}"]
 
 
+def _unsettled(chains: dict[int, list[Step]]) -> list[int]:
+    """Return the transactions that hold output and were neither committed nor aborted."""
+    held = [
+        (chain[-1].t_ns, txn)
+        for txn, chain in chains.items()
+        if chain[-1].do == "stage" and chain[-1].count and not chain[-1].committed
+    ]
+    return [txn for _, txn in sorted(held)]
+
+
 def left_behind(facts: Facts) -> str:
     """Say which transaction a dead engine left staged, and the next one never settled.
 
     "" where none is, or where no other engine came.
     """
-    starts = [row.t_ns for row in facts.history.all(Started, resume=True)]
-    left = [
-        (chain[-1], txn)
-        for txn, chain in steps(facts).items()
-        if chain[-1].do == "stage" and chain[-1].count and not chain[-1].committed
-    ]
-    left = [(step, txn) for step, txn in left if starts and step.t_ns < starts[-1]]
+    chains = steps(facts)
+    started = max((row.t_ns for row in facts.history.all(Started, resume=True)), default=0)
+    left = [txn for txn in _unsettled(chains) if chains[txn][-1].t_ns < started]
     if not left:
         return ""
-    step, txn = min(left, key=lambda one: one[0].t_ns)
+    txn, step = left[0], chains[left[0]][-1]
     when = facts.since(step.t_ns, facts.around(step.t_ns))
     return (
         f"Transaction {txn}, of {counted(step.count, 'output')} of writer {step.writer}, was "

@@ -190,8 +190,12 @@ class Damage:
         path.chmod(mode | stat.S_IWUSR)
         with path.open("r+b") as file:
             self.size = os.fstat(file.fileno()).st_size
-            self._bit = _drawn_bit(self.size, kind, chance)
-            self.left = _damage(file, self.size, kind, chance, *self._bit)
+            place, bits = self._bit = _drawn_bit(self.size, kind, chance)
+            if bits:
+                _invert(file, place, bits)
+            else:
+                _damage(file, self.size, kind, chance)
+            self.left = file.seek(0, os.SEEK_END)
         if kind == "missing":
             path.unlink()
             return
@@ -238,19 +242,12 @@ def _drawn_bit(size: int, kind: Damaged, chance: random.Random) -> tuple[int, in
     return chance.choice(places), 1 << chance.randrange(8)
 
 
-def _damage(
-    file: BinaryIO, size: int, kind: Damaged, chance: random.Random, place: int, bits: int
-) -> int:
-    """Damage an open file of ``size`` bytes; return the size that it has then.
-
-    bits: those of the byte at ``place`` that are flipped, where the damage is one of bits.
-    """
+def _damage(file: BinaryIO, size: int, kind: Damaged, chance: random.Random) -> None:
+    """Damage an open file of ``size`` bytes in another way than by a bit."""
     match kind:
         case "half":
             file.truncate(size // 2)
             _invert(file, size // 4, 0xFF)
-        case "bit" | "bit-head" | "bit-middle" | "bit-last" | "rot":
-            _invert(file, place, bits)
         case "garbage":
             for start in range(0, min(size, _MOST_GARBAGE), _PIECE):
                 file.write(chance.randbytes(min(_PIECE, size - start)))
@@ -258,7 +255,6 @@ def _damage(
             file.truncate(max(0, size - _TAIL))
         case "empty" | "missing":
             file.truncate(0)
-    return file.seek(0, os.SEEK_END)
 
 
 def _invert(file: BinaryIO, place: int, bits: int) -> None:

@@ -398,7 +398,7 @@ class Trial:
 
     def _values(self) -> dict[str, str]:
         """Return what the placeholders of job.toml stand for."""
-        bootstrap = f"127.0.0.1:{self._job.table.listen or self._proxy.port}"
+        bootstrap = f"127.0.0.1:{self._port}"
         values = {"bootstrap": bootstrap, "group": self._group, "state": str(self._state)}
         values |= {"rendered": str(self._workspace.cwd / "{worker}")}
         values |= {f"inputs.{name}": self._topic(name) for name in self._inputs}
@@ -412,6 +412,11 @@ class Trial:
             if file := self._job.outputs[name].sqlite_file(name):
                 values[f"outputs.{name}.file"] = str(self._state / file)
         return values
+
+    @property
+    def _port(self) -> int:
+        """Where the job reaches its broker."""
+        return self._job.table.listen or self._proxy.port
 
     # -- the run ---------------------------------------------------------------------------
 
@@ -478,7 +483,7 @@ class Trial:
         proxies: list[Proxy | PostgresProxy | Ledger | Registry] = [self._proxy, *self._beside]
         proxies += [self._registry] if self._registry else []  # no fault meets it
         others = [proxy.port for proxy in proxies[1:]]
-        engine.start((), [self._job.table.listen or self._proxy.port, *others])
+        engine.start((), [self._port, *others])
         engine.request("hello", limit_s, protocol=1)
         self._state = engine.workspace.state_dir(self._id)
         isolation.prepare(engine.workspace)
@@ -496,7 +501,7 @@ class Trial:
         outputs = next(iter(self._sinks.values())).where
         data = {
             "host": "127.0.0.1",
-            "port": self._job.table.listen or self._proxy.port,
+            "port": self._port,
             "inputs": [self._topic(name) for name in self._inputs],
             "output": outputs,
             "group": self._group,
