@@ -250,6 +250,8 @@ class Trial:
         self._fed_from = 0.0
         #: How many strikes' input was let in early, and the last standstill at which it was.
         self._more = self._stood_at = 0.0
+        #: When the first half of the input was sent (time.monotonic), 0 before that.
+        self._halved_at = 0.0
         #: Whether there was output, as far as anybody asked.
         self._gave = False
         #: Offsets that the job has committed: their sum, and whether they are all.
@@ -609,15 +611,19 @@ class Trial:
         }
 
     def _let_more_in(self) -> None:
-        """Allow more input, once for each time that the job stands still with input held back.
+        """Allow more input, once for each time that the job stands still as a strike is to come.
 
-        It may have handled all that was allowed, in fewer steps than the moment of the next
-        strike needs.
+        It may have handled all that was allowed, in fewer steps than the moment needs. For another
+        number of workers the rest comes once as much time has passed since the first half.
         """
         still_s = max(3 * self._plan.silence_s, 3 * self._plan.startup_s, 1.5 * self._owned_s + 2)
-        waits = self._pending or (self._plan.workers and not self._more)
-        new = self._fed_from and self._stood_at != self._moved_at
-        if waits and new and self._quiet_s > still_s:
+        if self._plan.workers and not self._more and self._sent >= self._total // 2:
+            # Who commits by a timer never stands still.
+            self._halved_at = self._halved_at or time.monotonic()
+            if self._clock.fair_s(self._halved_at) > still_s:
+                self._more = 1.0
+        waits = self._pending and self._fed_from and self._stood_at != self._moved_at
+        if waits and self._quiet_s > still_s:
             self._stood_at = self._moved_at
             self._more += 0.25
 
