@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from tickproof.conformance.cli import main
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.latency.figures import RunFigures
@@ -124,6 +125,20 @@ def test_more_cores_than_there_are_is_unknown_before_an_engine_starts(
     assert "HOST_NOT_OK not as asked: cores" in " ".join(out.split())
     assert "wanted 2000 for the kit, 2000 for the engine" in " ".join(out.split())
     assert "floor      p50 0.0900, p99 0.200 ms" in out
+
+
+def test_what_ended_a_session_early_is_in_its_document(tickproof, played, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rounds.Rounds, "floor_alone", interrupted)
+    data = profiles.load("ci").to_json() | {"cores": {"kit": 2_000, "engine": 2_000}}
+    monkeypatch.setattr(profiles, "load", lambda _: profiles.Profile.from_json(data))
+    status, _, err = tickproof("latency", "miniature", "--profile", "ci", "--out", "out")
+    assert status == 130
+    assert "0 runs are reported in" in " ".join(err.split())
+    (document,) = Path("out").glob("*/latency.json")
+    assert json.loads(document.read_text())["interrupted"] == interruption.words()
 
 
 def session(tickproof, *more: str) -> tuple[int, str, dict]:
