@@ -187,7 +187,7 @@ class Session:
         if job.table.listen and self.level is not isolation.Level.SANDBOX:
             raise RequestError(
                 f"{job.path}: [job] listen: expected isolation sandbox, where a port is the job's "
-                f"own; this session has {self.level.value}"
+                f"own; got {self.level.value}"
             )
         #: The command that plays a failure again, "": the session's own, with less to play.
         self.reproduce = ""
