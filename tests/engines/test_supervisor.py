@@ -185,8 +185,8 @@ def test_workers_have_their_places_on_other_hosts(tmp_path):
             # Known from the first answer on: deploy waits for them.
             first = workers(made)
             assert first and parents(first) == [one.pid, other.pid]
-            until(lambda: (tmp_path / "worker-1").exists())
-            assert int((tmp_path / "worker-1").read_text()) == first[1]
+            own = tmp_path / "worker-1"  # there before its pid is written to it
+            assert until(lambda: own.exists() and own.read_text()) == str(first[1])
             os.kill(first[1], signal.SIGKILL)
             again = until(lambda: (now := workers(made)) and now[1] != first[1] and now)
             assert again[0] == first[0]
