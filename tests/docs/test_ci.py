@@ -33,6 +33,8 @@ version = "1"
 py-modules = []
 """
 BROKEN = toml("broken")
+#: What it exits with on the commands of the page, by how they begin: it fails what it claims.
+STATUSES = {"tickproof compare": 0, "tickproof run path/to/engine.toml --only EO-": 5}
 
 
 @pytest.fixture
@@ -229,6 +231,29 @@ def test_the_commands_of_a_recipe_run_in_order(name, kit, here, monkeypatch):
         assert done.returncode == expected, done.stdout + done.stderr
     if of_job:
         assert "JB-COMMIT" in (here / "shown.md").read_text("utf-8")
+
+
+def test_the_commands_of_the_page_run_in_order(kit, here, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PATH", f"{kit}{os.pathsep}{os.environ['PATH']}")
+    pages = (one for one in blocks(ROOT / "docs" / "ci.md") if one.kind == "console")
+    commands = [line for one in pages if "worktree" not in one.body for line in one.commands]
+    assert len(commands) > len(STATUSES)
+    report = here / "tickproof-out" / "my-engine" / "report.json"
+    for command in commands:
+        command = command.partition(" #")[0]
+        if command.startswith("pytest"):
+            command = f"{sys.executable} -m {command} -p no:cacheprovider"
+        done = subprocess.run(
+            command, shell=True, cwd=here, capture_output=True, text=True, timeout=DEADLINE_S
+        )
+        known = [status for begin, status in STATUSES.items() if command.startswith(begin)]
+        assert done.returncode == (known or [1])[0], command + done.stdout + done.stderr
+        if not report.exists():  # the first run's is what the page compares
+            for copied in (report, here / "main" / "report.json"):
+                copied.parent.mkdir(parents=True)
+                shutil.copy(here / "tickproof-out" / "broken" / "report.json", copied)
+    assert "nothing is worse" in (here / "comment.md").read_text("utf-8").lower()
 
 
 @LONG
