@@ -127,3 +127,13 @@ def test_it_is_printed_in_the_colours_of_paper(page_of, failing):
         opened.emulate_media(media="print")
         colour = opened.evaluate("getComputedStyle(document.body).backgroundColor")
         assert colour == "rgb(255, 255, 255)"
+
+
+def test_what_is_folded_is_open_on_paper_and_no_line_is_cut_off(page_of, failing):
+    with page_of(failing) as opened:
+        folded = opened.locator("#EO-ENGINE-DEATH details:not([open]) pre").first
+        assert folded.count() and not folded.is_visible()
+        opened.emulate_media(media="print")
+        assert folded.is_visible()
+        assert folded.evaluate("pre => pre.scrollWidth <= pre.clientWidth")
+        assert not opened.locator("details.entry.pass .body").first.is_visible()
