@@ -146,7 +146,9 @@ class SessionProgress(LiveView):
                 self.slow_down(QUIET_PER_S)
         elif kind == "scenario-judged":
             said = f"{row['done']} of {counted(row['of'], 'scenario')}"
-            self._progress.update(self._task, completed=row["done_s"], total=row["of_s"], said=said)
+            # As a share: rich forgets the speed so far whenever a total changes.
+            share = row["done_s"] / row["of_s"] if row["of_s"] else 0.0
+            self._progress.update(self._task, completed=share, total=1.0, said=said)
         elif kind == "decided":
             self._decided(row)
         elif self._verbose and kind == "note":

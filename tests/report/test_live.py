@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -140,3 +141,23 @@ def test_the_view_says_how_much_is_judged_and_how_long_the_rest_takes():
     (line,) = [one for one in target.file.getvalue().splitlines() if "scenarios" in one]
     assert line.startswith("40 of 101 scenarios")
     assert "elapsed" in line and "left" in line
+
+
+def test_what_is_left_follows_from_the_whole_session_though_the_work_grows():
+    now = [100.0]
+    view = live.SessionProgress(Console(file=io.StringIO(), width=80, get_time=lambda: now[0]))
+    for second in range(1, 31):
+        now[0] += 1
+        # A tenth of a second of work a second, with a total that is known better each time.
+        view(
+            {
+                "event": "scenario-judged",
+                "done": second,
+                "of": 101,
+                "done_s": 0.1 * second,
+                "of_s": 6.0 + 0.001 * second,
+            }
+        )
+    target = Console(file=io.StringIO(), width=80)
+    target.print(view.render())
+    assert re.search(r"0:00:3[012] left", target.file.getvalue())
