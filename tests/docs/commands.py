@@ -161,6 +161,7 @@ PROGRAMS: Final[Mapping[str, Callable[[list[str]], None]]] = {
     "pre-commit": anything,
     "mkdocs": anything,
     "git": anything,
+    "podman": anything,
     "cd": anything,
     "cp": anything,
     "mkdir": anything,
