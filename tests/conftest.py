@@ -238,6 +238,28 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
+@pytest.fixture
+def page_of(browser: Any) -> Any:
+    """Open a file, and expect that the browser has nothing to say about it."""
+
+    @contextlib.contextmanager
+    def opened(path: Path, **settings: Any) -> Iterator[Any]:
+        said: list[str] = []
+        context = browser.new_context(offline=True, **settings)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: said.append(request.url))
+        page.goto(path.resolve().as_uri())
+        try:
+            yield page
+        finally:
+            context.close()
+        assert {one.partition("#")[0] for one in said} == {path.resolve().as_uri()}
+
+    return opened
+
+
 @pytest.fixture(scope="session")
 def tickproof() -> Callable[..., tuple[int, str]]:
     """Return a function that runs a command in this process: its status, all that it printed."""

@@ -1,4 +1,4 @@
-"""``tickproof survey``: several engines, several seeds, one table."""
+"""``tickproof survey``: several engines, several seeds, one site."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _FIRST: Final = 2**32
 )
 @options.tiers
 @options.only("Only these requirements.")
-@options.out("tickproof-out/survey", "the table, reports, runs and packs go")
+@options.number("--confirm", click.IntRange(0, 1000), 10, "Replay each failure so many times.")
+@options.out("tickproof-out/survey", "the pages, reports, runs and packs go")
 @options.parallel
 def survey(
     engines: tuple[str, ...],
@@ -46,13 +47,15 @@ def survey(
     profile: str,
     tiers: tuple[int, ...],
     only: tuple[str, ...],
+    confirm: int,
     out: Path,
     parallel: int | None,
 ) -> int:
-    """Judge each ENGINE with several seeds, and write a table.
+    """Judge each ENGINE with several seeds, and write pages about them.
 
-    It shows the promises that each kept. ENGINE as in `tickproof run`. The table is survey.md, the
-    same as data survey.json. The exit status is the worst of `tickproof run` for any of them.
+    They show the promises that each kept, and each failure with how often it came again. ENGINE as
+    in `tickproof run`. The pages are in site, which any host can serve, and survey.json holds the
+    same as data. The exit status is the worst of `tickproof run` for any of them.
     """
     with loading():
         from tickproof.conformance.performance.survey import command
@@ -60,7 +63,13 @@ def survey(
         from tickproof.conformance.session.request import Request
 
     request = Request(
-        out=out, secret=secret, profile=profile, tiers=tiers, only=only, workers=parallel or 0
+        out=out,
+        secret=secret,
+        profile=profile,
+        tiers=tiers,
+        only=only,
+        workers=parallel or 0,
+        confirm=confirm,
     )
     first = secrets.randbelow(_FIRST) if seed is None else seed
     console = style.console()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,28 +80,6 @@ def make_report(tmp_path: Path) -> Callable[..., Report]:
 def one_of_each(make_report: Callable[..., Report], outcome: Callable[..., Outcome]) -> Report:
     """A report with one result of each verdict."""
     return make_report(*(outcome(verdict) for verdict in Verdict))
-
-
-@pytest.fixture
-def page_of(browser: Any) -> Any:
-    """Open a file, and expect that the browser has nothing to say about it."""
-
-    @contextmanager
-    def opened(path: Path, **settings: Any) -> Iterator[Any]:
-        said: list[str] = []
-        context = browser.new_context(offline=True, **settings)
-        page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: said.append(request.url))
-        page.goto(path.resolve().as_uri())
-        try:
-            yield page
-        finally:
-            context.close()
-        assert said == [path.resolve().as_uri()]
-
-    return opened
 
 
 @pytest.fixture(scope="session")

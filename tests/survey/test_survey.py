@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,7 @@ from tests.modest_engine import toml
 from tickproof.conformance.cli.main import cli
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.performance.survey import collection, markdown, promises
+from tickproof.conformance.performance.survey import collection, promises, site, words
 from tickproof.conformance.performance.survey.result import State, Survey
 from tickproof.conformance.performance.survey.source_lines import code_lines
 from tickproof.conformance.report.json_report import result as report_result
@@ -118,18 +119,20 @@ def test_a_failure_is_confirmed_if_it_came_with_each_seed(surveyed, tmp_path):
     # A run of which no pack can be made costs no table.
     assert [f.pack for f in always.failures] == ["", ""]
     assert always.failures[0].run.startswith("seed5/always")
-    page = (tmp_path / "out/survey.md").read_text()
-    assert "with 1 of 3 seeds: not confirmed" in page
-    assert page == markdown.page(found)
+    assert [words.how_often(f) for f in once.failures] == ["with 1 of 3 seeds: not confirmed"] * 2
+    assert (tmp_path / "out/site/survey.json").read_text() == found.text() + "\n"
 
 
 def test_what_an_engine_says_is_no_markup(surveyed, tmp_path):
     surveyed({"mine": dict.fromkeys((5, 6, 7), Verdict.FAIL)})
-    page = (tmp_path / "out/survey.md").read_text()
-    assert "<b>" not in page
-    assert "mine\\|\\*" in page
-    rows = [line for line in page.splitlines() if line.startswith("| mine")]
-    assert rows
+    pages = tmp_path / "out/site"
+    for name in ("index.html", "mine--.html", "mine--.svg", "mine---EO-TAIL.md"):
+        text = (pages / name).read_text()
+        assert "<b>" not in text
+        assert (
+            "mine\\|\\*" if name.endswith(".md") else "mine|*" if name.endswith("l") else ""
+        ) in text
+    assert "&lt;b&gt;`x`" in (pages / "mine--.html").read_text()
 
 
 def test_what_the_kit_broke_is_undecided_and_ends_in_its_status(surveyed):
@@ -146,7 +149,7 @@ def test_a_survey_that_is_ended_keeps_the_seeds_before(surveyed, tmp_path):
     left = Survey.read(tmp_path / "out" / "survey.json")
     assert left.seeds == [5]
     assert [one.state for one in left.engines[0].requirements] == [State.HELD] * 2
-    assert (tmp_path / "out/survey.md").read_text() == markdown.page(left)
+    assert "1 seed each" in (tmp_path / "out/site/index.html").read_text()
 
 
 PROMISED = """
@@ -166,9 +169,10 @@ def test_a_failure_quotes_the_sentence_that_it_breaks(surveyed, tmp_path):
     _, found = surveyed({"mine": dict.fromkeys((5, 6, 7), Verdict.FAIL)}, PROMISED)
     said = {one.id: one.breaks.says for one in found.engines[0].failures}
     assert said == {"SL-PASSTHROUGH": "of this one", "EO-TAIL": "of the family"}
-    page = (tmp_path / "out/survey.md").read_text()
-    assert "> of the family ([source](https://example.org/a#b))" in page
-    assert "> of this one (its manual)" in page
+    pages = tmp_path / "out/site"
+    assert "of the family" in (pages / "mine--.html").read_text()
+    text = (pages / "mine---SL-PASSTHROUGH.md").read_text()
+    assert "> of this one\n\n(its manual)\n" in text
 
 
 @pytest.mark.parametrize(
@@ -204,13 +208,84 @@ def test_code_is_what_people_wrote(tmp_path):
     assert code_lines(tmp_path) == 2
 
 
+def test_engines_of_one_name_have_pages_of_their_own(surveyed):
+    answers = dict.fromkeys((5, 6, 7), Verdict.PASS)
+    _, found = surveyed({"a": answers, "b": answers})
+    rows = [
+        one.model_copy(update={"engine": one.engine.model_copy(update={"name": name})})
+        for one, name in zip([*found.engines] * 2, ("../x", "..-x", "index", ""), strict=True)
+    ]
+    names = site.page_names(found.model_copy(update={"engines": rows}))
+    assert names == ["---x", "---x-2", "index-3", "-4"]
+
+
+def test_a_badge_says_how_many_promises_held(surveyed):
+    _, found = surveyed(
+        {
+            "good": dict.fromkeys((5, 6, 7), Verdict.PASS),
+            "bad": dict.fromkeys((5, 6, 7), Verdict.FAIL),
+            "none": dict.fromkeys((5, 6, 7), Verdict.NOT_CLAIMED),
+        }
+    )
+    good, bad, none = map(site.badge, found.engines)
+    assert "tickproof: 2 of 2 held" in good and "#14692f" in good
+    assert "tickproof: 0 of 2 held" in bad and "#b3151c" in bad
+    assert "tickproof: 0 of 0 held" in none and "#7a5200" in none
+    # What nobody was judged on is no row.
+    assert [(row[0], row[2]) for row in site.matrix(found)] == [
+        (id_, [State.HELD, State.FAILED, State.NOT_CLAIMED])
+        for id_ in ("SL-PASSTHROUGH", "EO-TAIL")
+    ]
+
+
+def linked(page):
+    """Return the files that a page links to, without addresses of elsewhere."""
+    found = re.findall(r'href="(?!data:)([^"#]+)', page.read_text("utf-8"))
+    return {page.parent / one for one in found}
+
+
+def test_the_search_shows_what_holds_every_word_and_keeps_it_in_the_address(
+    surveyed, page_of, tmp_path
+):
+    verdicts = {5: Verdict.PASS, 6: Verdict.FAIL, 7: Verdict.PASS}
+    surveyed({"one": verdicts, "other": dict.fromkeys((5, 6, 7), Verdict.PASS)})
+    with page_of(tmp_path / "out/site/index.html") as opened:
+        rows = opened.locator("tr[data-searched]")
+        assert rows.count() == 6  # two engines, two failures, two requirements
+        opened.locator("#search").fill("eo-tail ONE")
+        assert opened.locator("tr[data-searched]:visible").count() == 1
+        assert opened.locator("#found").text_content() == "1 found"
+        assert opened.url.endswith("#?eo-tail%20ONE")
+        opened.goto(opened.url)
+        opened.reload()
+        assert opened.locator("tr[data-searched]:visible").count() == 1
+        opened.locator("#search").fill("")
+        assert opened.locator("tr[data-searched]:visible").count() == 6
+
+
+@LONG
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+@pytest.mark.parametrize("page", ["index.html", "mine--.html"])
+def test_the_pages_can_be_read_by_everyone(surveyed, page_of, tmp_path, page, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    surveyed({"mine": dict.fromkeys((5, 6, 7), Verdict.FAIL)}, PROMISED)
+    narrow = {"width": 375, "height": 800}
+    path = tmp_path / "out" / "site" / page
+    with page_of(path, color_scheme=scheme, viewport=narrow, bypass_csp=True) as opened:
+        found = axe.Axe().run(opened).response["violations"]
+        assert [one["help"] for one in found if one["impact"] in ("serious", "critical")] == []
+        assert opened.evaluate("document.documentElement.scrollWidth") <= 375
+
+
 @LONG
 def test_real_engines_leave_a_table_and_packs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["minimal", "mutant:offset-not-state", "--seeds", "2", "--seed", "7"]
     ids = "SL-PASSTHROUGH,EO-ENGINE-DEATH"
     done = CliRunner().invoke(
-        cli, ["survey", *words, "--only", ids, "--out", "out"], standalone_mode=False
+        cli,
+        ["survey", *words, "--only", ids, "--confirm", "2", "--out", "out"],
+        standalone_mode=False,
     )
     assert done.return_value == 1
     plain, broken = json.loads((tmp_path / "out/survey.json").read_text())["engines"]
@@ -218,7 +293,12 @@ def test_real_engines_leave_a_table_and_packs(tmp_path, monkeypatch):
     assert broken["deaths"] >= 2
     assert broken["recovery"]["samples"] >= 2
     (failure,) = broken["failures"]
-    assert failure["confirmed"]
-    pack = str(tmp_path / "out" / failure["pack"])
+    assert failure["confirmed"] and failure["replays"] == {"failed": 2, "of": 2}
+    pages = tmp_path / "out" / "site"
+    links = {one for page in pages.glob("*.html") for one in linked(page)}
+    assert len(links) > 6 and all(one.is_file() for one in links)
+    text = (pages / "miniature-offset-not-state-EO-ENGINE-DEATH.md").read_text("utf-8")
+    assert "2 of 2 replays failed again" in text and "$ tickproof replay" in text
+    pack = str(pages / failure["pack"])
     checked = CliRunner().invoke(cli, ["check", pack], standalone_mode=False)
     assert checked.return_value == 1

@@ -9,26 +9,35 @@ from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.faults.space.offers import APPS
+from tickproof.conformance.history import plain_files
 from tickproof.conformance.performance.survey import run_figures
 from tickproof.conformance.performance.survey.promises import Promises
 from tickproof.conformance.performance.survey.result import (
     ClaimSet,
     EngineRow,
     Failure,
+    Replays,
     Session,
     Settings,
     State,
     Tally,
 )
 from tickproof.conformance.performance.survey.source_lines import code_lines
-from tickproof.conformance.report import document, judged
+from tickproof.conformance.report import document, judged, whole_file
+from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.json_report import Report, Result
+from tickproof.conformance.report.terminal import REPEATS
 from tickproof.conformance.scenario import Claims
 from tickproof.conformance.session.pack import writer
+from tickproof.conformance.suites.hints import halves
 from tickproof.conformance.verdicts import Verdict
 
+#: The pages of a survey, with all that they link to.
+SITE: Final = "site"
 PACKS: Final = "packs"
+REPORTS: Final = "reports"
 
 
 @dataclass(frozen=True)
@@ -47,10 +56,12 @@ def row(
     out: Path,
     say: Callable[[str], None],
 ) -> EngineRow:
-    """Return what an engine came to; packs of its failures are made in ``out``/packs."""
+    """Return what an engine came to. Packs of its failures and reports go to ``out``/site."""
     figures = run_figures.of_sessions([(one.folder, one.report) for one in sessions if one.report])
+    seen = [one.report.engine for one in sessions if one.report]
+    named = document.engine_facts(spec.name, spec.version, spec.language, spec.path, spec.asked)
     return EngineRow(
-        engine=document.engine_facts(spec.name, spec.version, spec.language, spec.path),
+        engine=seen[0] if seen else named,
         claims=_claims(spec),
         settings=_settings(spec),
         code_lines=code_lines(spec.path.parent),
@@ -60,6 +71,7 @@ def row(
                 verdict=one.report.verdict if one.report else None,
                 isolation=one.report.isolation if one.report else None,
                 report=one.folder.relative_to(out).as_posix(),
+                page=_copied(one, out / SITE, say),
             )
             for one in sessions
         ],
@@ -144,7 +156,7 @@ def _failures(
     for id_, found in failed.items():
         session, result = found[0]
         run = session.folder / result.run if result.run else None
-        pack = out / PACKS / f"{session.folder.name}-{id_}{writer.SUFFIX}"
+        pack = out / SITE / PACKS / f"{session.folder.name}-{id_}{writer.SUFFIX}"
         packed = run is not None and _packed(run, pack, say)
         made.append(
             Failure(
@@ -153,25 +165,48 @@ def _failures(
                 failed_in=len(found),
                 of=len(sessions),
                 confirmed=len(found) == len(sessions),
+                replays=_replays(result),
                 seed=session.seed,
+                promise=halves(result.promise)[0],
+                causes=halves(result.promise)[1],
                 reason=result.reason,
                 headline=" ".join(result.story.headline),
+                story=list(result.story.lines),
                 stimulus=result.stimulus,
                 expected=result.expected,
                 actual=result.actual,
                 reproduce=result.reproduce,
                 run=run.relative_to(out).as_posix() if run else "",
-                pack=pack.relative_to(out).as_posix() if packed else "",
+                pack=f"{PACKS}/{pack.name}" if packed else "",
                 breaks=promises.broken_by(id_),
             )
         )
     return made
 
 
+def _replays(result: Result) -> Replays | None:
+    found = result.evidence.get(REPEATS)
+    return Replays.model_validate(found) if found else None
+
+
+def _copied(session: Judged, site: Path, say: Callable[[str], None]) -> str:
+    """Copy the page of a session into the site; return where it lies there, "" without one."""
+    if session.report is None:
+        return ""
+    page = f"{REPORTS}/{session.folder.name}-seed{session.seed}.html"
+    try:
+        text = plain_files.read_document(session.folder, PAGE_NAME).decode("utf-8")
+        whole_file.write(site / page, text)
+    except (HistoryError, OSError, ValueError) as error:
+        say(f"no {page}: {error}")
+        return ""
+    return page
+
+
 def _packed(run: Path, pack: Path, say: Callable[[str], None]) -> bool:
     """Make a pack of a run. It is an extra: what goes wrong in it costs no table."""
     try:
-        pack.parent.mkdir(exist_ok=True)
+        pack.parent.mkdir(parents=True, exist_ok=True)
         pack.unlink(missing_ok=True)
         writer.pack(run, pack)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""`tickproof survey`: judge engines with several seeds, write survey.json and survey.md."""
+"""`tickproof survey`: judge engines with several seeds, write survey.json and its pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.kafka import software
-from tickproof.conformance.performance.survey import collection, markdown, promises
+from tickproof.conformance.performance.survey import collection, promises, site, words
 from tickproof.conformance.performance.survey.collection import Judged
 from tickproof.conformance.performance.survey.result import Software, Survey
 from tickproof.conformance.report import document, json_report
@@ -33,7 +33,7 @@ def run(
 ) -> int:
     """Judge each engine with each seed; returns the worst exit status.
 
-    Sessions go to ``request.out``/seedN, the table of all to survey.json and survey.md.
+    Sessions go to ``request.out``/seedN, the table of all to survey.json and site/.
     Raises InvalidFile for a promises.toml, before anything is started; OSError where the
     table cannot be written. A survey that is ended early has the table of the seeds before.
     """
@@ -60,9 +60,11 @@ def run(
                 for spec, found, one in zip(specs, sessions, said, strict=True)
             ],
         )
-        written = (survey.write(out), markdown.write(survey, out))
+        pages = out / collection.SITE
+        survey.write(pages)
+        written = (survey.write(out), site.write(survey, pages))
         console.print()
-        for line in markdown.brief(survey):
+        for line in words.brief(survey):
             console.print(Text(line), soft_wrap=True)
         for path in written:
             console.print(Text(f"  {path}", style="dim"), soft_wrap=True)

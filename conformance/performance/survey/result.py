@@ -64,6 +64,7 @@ class Session(Model):
     verdict: Verdict | None
     isolation: str | None
     report: str = Field(description="folder of report.json, relative to this file")
+    page: str = Field(description="the report as a page, relative to the site; may be empty")
 
 
 class Tally(Model):
@@ -95,6 +96,13 @@ class Quote(Model):
     source: str
 
 
+class Replays(Model):
+    """How often the run of a failure failed in the same requirement when it was played again."""
+
+    failed: int = Field(ge=0)
+    of: int = Field(ge=1)
+
+
 class Failure(Model):
     """A promise that did not hold, as the first of the seeds that failed shows it."""
 
@@ -103,15 +111,19 @@ class Failure(Model):
     failed_in: int = Field(ge=1)
     of: int = Field(ge=1, description="seeds")
     confirmed: bool = Field(description="it failed in each of the seeds")
+    replays: Replays | None = Field(description="None where none were asked for, or possible")
     seed: int
+    promise: str = Field(description="of the requirement")
+    causes: str = Field(description="likely causes of a failure in it; may be empty")
     reason: str
     headline: str
+    story: list[str] = Field(description="what happened, in order")
     stimulus: str
     expected: str
     actual: str
     reproduce: str
     run: str = Field(description="run folder, relative to this file; may be empty")
-    pack: str = Field(description="the run as one file, relative to this file; may be empty")
+    pack: str = Field(description="the run as one file, relative to the site; may be empty")
     breaks: Quote | None = None
 
 

@@ -1,0 +1,174 @@
+"""The pages of a survey: a folder that any host can serve.
+
+index.html has all engines, and a page for each of them its failures. A badge and a text for the
+makers' tracker are files beside them. What an engine said is shown, and is no markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from markupsafe import Markup
+
+from tickproof.conformance.performance.survey import words
+from tickproof.conformance.performance.survey.result import EngineRow, Failure, State, Survey
+from tickproof.conformance.report import markdown, templates, whole_file
+from tickproof.conformance.text import command_line, shown
+from tickproof.conformance.verdicts import Verdict
+
+INDEX: Final = "index.html"
+_SEARCH: Final = Path(__file__).with_name("search.js")
+#: Characters of a text that comes from an engine, in a text for a tracker.
+_LONGEST: Final = 2000
+#: Width of a character of a badge, its height, and the room beside each text.
+_CHARACTER, _HEIGHT, _ROOM = 7, 20, 12
+_COLOURS: Final = {Verdict.PASS: "#14692f", Verdict.FAIL: "#b3151c", Verdict.UNKNOWN: "#7a5200"}
+
+
+def write(survey: Survey, site: Path) -> Path:
+    """Write the pages into a folder; returns the first of them. Raises OSError."""
+    names = page_names(survey)
+    for one, name in zip(survey.engines, names, strict=True):
+        for failure in one.failures:
+            whole_file.write(site / tracker_name(name, failure), tracker(survey, one, failure))
+        whole_file.write(site / f"{name}.svg", badge(one))
+        page = templates.render(
+            "survey_engine.html.j2",
+            survey=survey,
+            one=one,
+            file=name,
+            look=look(one),
+            replayed=replayed,
+            tracker_name=tracker_name,
+            words=words,
+            INDEX=INDEX,
+        )
+        whole_file.write(site / f"{name}.html", page)
+    script = _SEARCH.read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    index = templates.render(
+        "survey.html.j2",
+        survey=survey,
+        rows=list(zip(survey.engines, names, strict=True)),
+        matrix=matrix(survey),
+        look=look,
+        words=words,
+        script=Markup(script),
+        digest=digest,
+    )
+    return whole_file.write(site / INDEX, index)
+
+
+def page_names(survey: Survey) -> list[str]:
+    """Return a name for the files of each engine: no two are the same, and none is a path."""
+    made: list[str] = []
+    for number, one in enumerate(survey.engines, 1):
+        plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in one.engine.name)[:60]
+        taken = plain in ("", "index", *made)
+        made.append(f"{plain}-{number}" if taken else plain)
+    return made
+
+
+def look(one: EngineRow) -> Verdict:
+    """Return the verdict that an engine looks like as a whole."""
+    if one.failures:
+        return Verdict.FAIL
+    return Verdict.UNKNOWN if one.count(State.UNDECIDED) or not one.judged else Verdict.PASS
+
+
+def matrix(survey: Survey) -> list[tuple[str, str, list[State | None]]]:
+    """Return (id, title, state with each engine) of what any of them was judged on."""
+    by_engine = [{tally.id: tally for tally in one.requirements} for one in survey.engines]
+    titles = {id_: tally.title for one in by_engine for id_, tally in one.items()}
+    rows = []
+    for id_, title in titles.items():
+        states = [one[id_].state if id_ in one else None for one in by_engine]
+        if any(state in words.LOOKS and words.LOOKS[state] is not Verdict.NOT_CLAIMED
+               for state in states if state):  # fmt: skip
+            rows.append((id_, title, states))
+    return rows
+
+
+def badge(one: EngineRow) -> str:
+    """Return a badge for a page of the makers: how many promises held."""
+    texts = ("tickproof", words.held(one).partition(",")[0])
+    left, right = (len(text) * _CHARACTER + _ROOM for text in texts)
+    colour = _COLOURS[look(one)]
+    label = Markup("{}: {}").format(*texts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{_HEIGHT}" '
+        f'role="img" aria-label="{label}"><rect width="{left}" height="{_HEIGHT}" fill="#3b434b"/>'
+        f'<rect x="{left}" width="{right}" height="{_HEIGHT}" fill="{colour}"/>'
+        '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" '
+        f'text-anchor="middle"><text x="{left / 2}" y="14">{texts[0]}</text>'
+        f'<text x="{left + right / 2}" y="14">{texts[1]}</text></g></svg>\n'
+    )
+
+
+def tracker_name(name: str, failure: Failure) -> str:
+    """Return the name of the file that has the text of a failure for the makers' tracker."""
+    return f"{name}-{failure.id}.md"
+
+
+def replayed(one: EngineRow, failure: Failure) -> str:
+    """Return the command that plays a failure's faults again, "" where there is no pack."""
+    if not failure.pack:
+        return ""
+    pack = failure.pack.rpartition("/")[2]
+    return command_line("replay", pack, one.engine.asked or one.engine.toml)
+
+
+def tracker(survey: Survey, one: EngineRow, failure: Failure) -> str:
+    """Return the text: what happens, what is expected by whose words, and how to see it."""
+    expected = [f"The kit's requirement {failure.id}: {_plain(failure.promise)}"]
+    if quote := failure.breaks:
+        expected = [f"> {_plain(quote.says)}", "", f"({_plain(quote.source)})", "", *expected]
+    extra = "[kafka]" if one.settings.session_timeout_ms is not None else ""
+    commands: Sequence[str] = [
+        f'pip install "tickproof{extra}=={survey.kit.version}"',
+        *filter(None, [replayed(one, failure)]),
+        failure.reproduce,
+    ]
+    attached = (
+        f"{failure.pack.rpartition('/')[2]}, attached, holds the input, the faults and the output "
+        "of this run."
+        if failure.pack
+        else ""
+    )
+    host = survey.host
+    return "\n".join(
+        [
+            f"# {_plain(one.engine.title)} does not keep this: {_plain(failure.title)}",
+            "",
+            "## What happens",
+            _plain(failure.headline or failure.actual),
+            "",
+            *(f"{number}. {_plain(line)}" for number, line in enumerate(failure.story, 1)),
+            "",
+            f"Failed {words.how_often(failure)}, {survey.started:%Y-%m-%d}.",
+            "",
+            "## What was expected",
+            *expected,
+            "",
+            "## How to see it",
+            "```console",
+            *(f"$ {shown(command, _LONGEST)}" for command in commands),
+            "```",
+            *([attached] if attached else []),
+            "",
+            "## Where it was seen",
+            f"{_plain(', '.join(words.versions(survey)))}. {host.cpus} cores, "
+            f"{_plain(host.cpu)}, {_plain(host.platform)}. Claimed: "
+            f"{_plain('; '.join(words.claims(one)))}. Time limits: "
+            f"{', '.join(words.limits(one.settings))}.",
+            "",
+        ]
+    )
+
+
+def _plain(text: str) -> str:
+    return markdown.escaped(text, _LONGEST)

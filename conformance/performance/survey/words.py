@@ -1,0 +1,122 @@
+"""What a survey says of an engine, in words: for its pages and for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tickproof.conformance.performance.survey.result import (
+    ClaimSet,
+    EngineRow,
+    Failure,
+    Recovery,
+    Settings,
+    State,
+    Survey,
+    Tally,
+)
+from tickproof.conformance.text import counted, shown
+from tickproof.conformance.verdicts import Verdict
+
+#: The verdict that a state looks like.
+LOOKS: Final = {
+    State.HELD: Verdict.PASS,
+    State.FAILED: Verdict.FAIL,
+    State.KNOWN_GAP: Verdict.KNOWN_GAP,
+    State.UNDECIDED: Verdict.UNKNOWN,
+    State.NOT_CLAIMED: Verdict.NOT_CLAIMED,
+    State.NOT_APPLICABLE: Verdict.NOT_CLAIMED,
+}
+
+
+def brief(survey: Survey) -> Iterator[str]:
+    """Yield one line for each engine, and one for each promise that did not hold."""
+    for one in survey.engines:
+        name = f"{shown(one.engine.name, 60)} {shown(one.engine.version, 30)}"
+        silence = recovery(one.recovery)
+        yield f"{name}: {held(one)}, {deaths(one)}; without output after one: {silence}"
+        for failure in one.failures:
+            yield f"  {failure.id} failed {how_often(failure)}: {shown(failure.title, 200)}"
+
+
+def versions(survey: Survey) -> list[str]:
+    """Return what the survey was made with."""
+    kit, software = survey.kit, survey.software
+    return [
+        f"tickproof {kit.version}" + (f" ({kit.git})" if kit.git else ""),
+        f"Python {survey.host.python}",
+        *([f"Java {software.java}"] if software.java else []),
+        *([f"Apache Kafka {software.broker}"] if software.broker else []),
+        *([software.client] if software.client else []),
+    ]
+
+
+def held(one: EngineRow) -> str:
+    """Say how many promises held of those that were judged, and what else became of them."""
+    gaps, undecided = one.count(State.KNOWN_GAP), one.count(State.UNDECIDED)
+    more = [counted(gaps, "known gap")] if gaps else []
+    more += [f"{undecided} undecided"] if undecided else []
+    return f"{one.held} of {one.judged} held" + "".join(f", {text}" for text in more)
+
+
+def deaths(one: EngineRow) -> str:
+    """Say how many kills its runs saw."""
+    return f"{counted(one.deaths, 'death')} in {counted(one.runs, 'run')}"
+
+
+def recovery(found: Recovery) -> str:
+    """Say how long output stayed away after kills."""
+    if found.p50_s is None or found.p95_s is None:
+        return "not seen"
+    return f"p50 {found.p50_s:.1f} s, p95 {found.p95_s:.1f} s ({found.samples})"
+
+
+def bounds(settings: Settings) -> str:
+    """Say which timeouts bound a recovery."""
+    if settings.session_timeout_ms is None or settings.transaction_timeout_ms is None:
+        return f"recovery {settings.recovery_timeout_s:g} s"
+    session = _bound(settings.session_timeout_ms)
+    return f"session {session}, transaction {_bound(settings.transaction_timeout_ms)}"
+
+
+def limits(settings: Settings) -> Iterator[str]:
+    """Yield every time limit of engine.toml."""
+    yield f"startup {settings.startup_timeout_s:g} s"
+    yield f"drain {settings.drain_timeout_s:g} s"
+    yield f"recovery {settings.recovery_timeout_s:g} s"
+    yield f"cut {settings.cut_timeout_s:g} s"
+    for name in ("session", "transaction"):
+        if (limit := getattr(settings, f"{name}_timeout_ms")) is not None:
+            yield f"{name} {_bound(limit)}"
+
+
+def _bound(limit_ms: int) -> str:
+    return "none" if limit_ms == 0 else f"{limit_ms / 1000:g} s"
+
+
+def claims(one: EngineRow) -> Iterator[str]:
+    """Yield what is claimed, and for which apps where that is not all of them."""
+    for claim in one.claims:
+        yield ("" if len(one.claims) == 1 else f"{', '.join(claim.apps)}: ") + _claim(claim)
+
+
+def _claim(claim: ClaimSet) -> str:
+    survives = ", ".join(claim.survives) or "nothing"
+    rescale = f", rescale {claim.rescale}" if claim.rescale != "none" else ""
+    return f"state {claim.state}, delivery {claim.delivery}, survives {survives}{rescale}"
+
+
+def how_often(failure: Failure) -> str:
+    """Say with how many seeds a promise failed, and in how many replays of the first."""
+    if failure.confirmed:
+        said = "with each seed: confirmed" if failure.of > 1 else "with the only seed"
+    else:
+        said = f"with {failure.failed_in} of {failure.of} seeds: not confirmed"
+    if failure.replays is None:
+        return said
+    return f"{said}; {failure.replays.failed} of {failure.replays.of} replays failed again"
+
+
+def verdicts(tally: Tally) -> str:
+    """Say how often a requirement came out how."""
+    return ", ".join(f"{count} {verdict.value}" for verdict, count in tally.verdicts.items())
