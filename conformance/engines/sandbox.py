@@ -8,6 +8,7 @@ network but a loopback of its own, and none of the folders that are hidden.
 
 import contextlib
 import ctypes
+import errno
 import os
 import re
 import stat
@@ -27,6 +28,26 @@ _CAPABILITY_VERSION, _NET_ADMIN = 0x20080522, 12
 #: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE: what a program
 #: that runs as root is used to, and what leads out of no namespace.
 _KEPT_CAPABILITIES = {0, 1, 3, 4, 5, 6, 7, 10}
+#: A filter of system calls, seccomp(2): its instructions, what it reads of a call and returns.
+_PR_SET_SECCOMP, _FILTER = 22, 2
+_LOAD, _EQUAL, _AT_LEAST, _HAS_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_OF_NUMBER, _OF_ARCHITECTURE, _OF_FLAGS = 0, 4, 16
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+#: From here on numbers are those of x32, another table of the same architecture.
+_OTHER_NUMBERS = 0x40000000
+_CLONE3 = 435  # the same number on all architectures
+#: Machine to the architectures that its kernel runs, each with the numbers of add_key, request_key
+#: and keyctl, and of unshare and clone.
+_CALLS = {
+    "x86_64": [
+        (0xC000003E, (248, 249, 250), (272, 56)),
+        (0x40000003, (286, 287, 288), (310, 120)),  # programs of 32 bits
+    ],
+    "aarch64": [
+        (0xC00000B7, (217, 218, 219), (97, 220)),
+        (0x40000028, (309, 310, 311), (337, 120)),
+    ],
+}
 #: Made anew; nothing of the machine's is seen there.
 _OWN = (b"/proc", b"/sys", b"/dev")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -311,6 +332,46 @@ def drop_rights():
     while number in _KEPT_CAPABILITIES or not _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0):
         number += 1  # until one that this kernel does not know
     _call(_libc.prctl, _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _close_calls()
+
+
+def _close_calls():
+    """Close system calls to this process and all that it starts; raises OSError.
+
+    Keys of the kernel outlive a sandbox, and no namespace holds them: their calls are not there.
+    A new user namespace is refused. On an architecture that is not known here, all stays open.
+    """
+    if (calls := _CALLS.get(os.uname().machine)) is None:
+        return
+    lines = [(_LOAD, 0, 0, _OF_ARCHITECTURE)]
+    for architecture, keys, (unshare_, clone) in calls:
+        missing = (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)
+        block = [(_LOAD, 0, 0, _OF_NUMBER), (_AT_LEAST, 0, 1, _OTHER_NUMBERS), missing]
+        for number in (*keys, _CLONE3):  # libraries go on with clone, whose flags can be read
+            block += [(_EQUAL, 0, 1, number), missing]
+        block += [(_EQUAL, 1, 0, unshare_), (_EQUAL, 0, 3, clone)]
+        block += [(_LOAD, 0, 0, _OF_FLAGS), (_HAS_BITS, 0, 1, _NEWUSER)]
+        block += [(_RETURN, 0, 0, _ERRNO | errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
+        lines += [(_EQUAL, 0, len(block), architecture), *block]
+    lines.append((_RETURN, 0, 0, _ERRNO | errno.EPERM))
+    program = (_Instruction * len(lines))(*lines)
+    filtering = _Filter(len(lines), ctypes.cast(program, ctypes.c_void_p))
+    _call(_libc.prctl, _PR_SET_SECCOMP, _FILTER, ctypes.byref(filtering), 0, 0)
+
+
+class _Instruction(ctypes.Structure):
+    """One line of a filter: code, lines to skip if it holds and if not, and a number."""
+
+    _fields_ = [
+        ("code", ctypes.c_uint16),
+        ("then", ctypes.c_uint8),
+        ("otherwise", ctypes.c_uint8),
+        ("number", ctypes.c_uint32),
+    ]
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint16), ("lines", ctypes.c_void_p)]
 
 
 def pass_network_rights_on():

@@ -271,6 +271,23 @@ def test_a_hidden_folder_cannot_be_uncovered(workshop, tmp_path):
         assert member.name == seen
 
 
+@pytest.mark.skipif(
+    os.uname().machine not in ("x86_64", "aarch64"), reason="calls are closed on x86-64 and ARM"
+)
+@pytest.mark.parametrize(
+    ("level", "makes"), [(Level.NONE, "unshare clone"), (Level.SANDBOX, "nothing")]
+)
+def test_no_user_namespace_is_made_in_a_sandbox(workshop, level, makes):
+    with workshop.engine("leaves_user", isolation=Isolation(level)) as engine:
+        possible(engine, level)
+        engine.start()
+        deploy(engine)
+        (member,) = engine.topology(SOON)
+    if level == Level.NONE and member.name == "nothing":
+        pytest.skip("this machine has no user namespaces")
+    assert member.name == makes
+
+
 def test_an_engine_sees_no_workspace_of_engines_beside_it(workshop):
     """Neither of one that was there before, nor of one that came while it ran."""
     for level, sees in ((Level.NONE, True), (Level.SANDBOX, False)):

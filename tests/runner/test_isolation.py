@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pickle
+import platform
 import socket
 import threading
 import uuid
@@ -115,6 +116,17 @@ def test_a_service_that_was_started_before_is_out_of_reach(tmp_path, kind):
         # Without its service the engine never drains: that is waited for, and nothing else.
         history = played(cheats.single(tmp_path / "e", "service", where, drain_s=2), Level.SANDBOX)
     with pytest.raises(Fail):
+        judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the cheat knows its numbers of calls")
+@pytest.mark.parametrize(
+    ("level", "error"),
+    [(Level.NONE, contextlib.nullcontext()), (Level.SANDBOX, pytest.raises(Fail))],
+)
+def test_keys_of_the_kernel_are_out_of_reach(tmp_path, level, error):
+    history = played(cheats.single(tmp_path / "e", "keyring", "user"), level)
+    with error:
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
 
