@@ -225,7 +225,7 @@ UNKNOWNS: dict[str, Cases] = {
     "EL-OVERLAP:count-scale-twice": [
         MISSED, (_after_the_answer, "KILL_MISSED"), (t.without("scaled"), "NOT_SEEN"),
     ],
-    "EL-OVERLAP:count-scale-between": [MISSED, NOTHING, (t.without("scaled"), "NOT_SEEN")],
+    "EL-OVERLAP:count-scale-between": [MISSED, (t.without("scaled"), "NOT_SEEN")],
     "EO-ALL-WORKERS:count-all-workers-death": [MISSED, NOTHING],
     "EO-COORDINATOR-DEATH:count-coordinator-death": [MISSED, NOTHING],
     "EO-FULL-DISK:count-full-disk-at-the-end": [
