@@ -18,6 +18,7 @@ from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites.evidence import outputs_once
 from tickproof.conformance.text import counted
+from tickproof.conformance.verdicts import Reason
 
 #: Records in and out together; beyond this a story is told without matching them.
 _MOST_RECORDS: Final = 20_000_000
@@ -101,7 +102,7 @@ class Facts:
 
     @property
     def ended(self) -> int:
-        """When the engine ended: its last exit on record, else the last thing on record."""
+        """When the engine ended: its last exit on record, else the end of the run."""
         exits = self.history.all(events.Exited, events.EndedUnasked, events.NotRestarted)
         last = max((one.t_ns for one in exits), default=0)
         starts = max((one.t_ns for one in self.history.all(events.Started)), default=0)
@@ -175,10 +176,12 @@ def _origin_ns(history: History) -> int:
 
 
 def _end_ns(history: History) -> int:
-    """Return the time of the last thing on record."""
+    """Return the time of the last thing on record, or when the kit gave up waiting for more."""
     last = [int(row["t_ns"]) for row in (*history.events[-1:], *history.control[-1:])]
     tables = (history.publishes, history.fetches, history.releases)
     last += [int(rows["t_ns"].max()) for rows in tables if len(rows)]
+    if history.ended.code == Reason.NO_ANSWER:
+        last.append(history.record.ended_ns)
     return max(last, default=_origin_ns(history))
 
 

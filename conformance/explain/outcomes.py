@@ -22,6 +22,7 @@ from tickproof.conformance.suites.judge import (
     BrokenOff,
     Fail,
     NotClaimed,
+    NotPlayed,
     Unknown,
     WrongOutput,
 )
@@ -83,6 +84,14 @@ def outcome_of(
             return replace(
                 base, verdict=Verdict.BLOCKED, reason=Reason.LOWER_TIER, actual=str(error)
             )
+        case NotPlayed():
+            return replace(
+                base,
+                verdict=Verdict.BLOCKED,
+                reason=error.reason,
+                actual=str(error),
+                blocked_by=[error.requirement],
+            )
         case NotClaimed():
             return replace(base, verdict=Verdict.NOT_CLAIMED, actual=str(error))
         case _:
@@ -112,9 +121,11 @@ def sentence(error: Fail) -> str:
 def cause_of(outcome: Outcome) -> Outcome | None:
     """Return the failure of the requirement that blocks another, from the run that shows it.
 
-    None for an outcome that no run blocked.
+    None for an outcome that no run blocked, or whose run was not played.
     """
     if outcome.verdict is not Verdict.BLOCKED or outcome.reason == Reason.LOWER_TIER:
+        return None
+    if not outcome.run:
         return None
     (blocker,) = outcome.blocked_by
     return replace(outcome, requirement=blocker, verdict=Verdict.FAIL, blocked_by=[], seconds=0.0)

@@ -209,7 +209,7 @@ def _unanswered(facts: Facts) -> Part:
     op, t_ns = waiting[0]
     m = facts.history
     said = [
-        f"{op} was asked at {facts.at(t_ns)} and never answered; the last thing on record is "
+        f"{op} was asked at {facts.at(t_ns)} and not answered until the run ended, "
         f"{(facts.end - t_ns) / 1e9:,.3f} s later. By then {counted(m.fetched, 'record')} of "
         f"{m.input_records:,} were fetched and {counted(len(facts.log), 'output')} had come."
     ]

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tickproof.conformance.engines import disk_space, isolation
 from tickproof.conformance.engines.engine_reuse import EnginePool
@@ -18,6 +18,7 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.explain.outcomes import outcome_of
 from tickproof.conformance.faults.kinds import loses_power
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import judging, playing, session_record
@@ -25,8 +26,8 @@ from tickproof.conformance.session.feed import RunFeed
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenarios import Scenarios
 from tickproof.conformance.session.tier_order import BROKEN_FILE
-from tickproof.conformance.suites import registry
-from tickproof.conformance.suites.judge import Blocked, Judge, KitError, NotClaimed
+from tickproof.conformance.suites import breaches, registry
+from tickproof.conformance.suites.judge import Blocked, Judge, KitError, NotClaimed, NotPlayed
 from tickproof.conformance.suites.requirement import check_claims, check_hosts, check_transport
 from tickproof.conformance.text import command_line
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
@@ -37,6 +38,14 @@ LEFT_OPEN: Final = ".left-open"
 TRACEBACKS: Final = "kit-error.txt"
 
 
+#: An app with its params.
+Deployment: TypeAlias = tuple[str, ...]
+
+
+def _deployment(scenario: Scenario) -> Deployment:
+    return (scenario.app, *sorted(scenario.params.values()))
+
+
 class ScenarioPlayer:
     """Histories by scenario; a scenario that could not be played stays an error."""
 
@@ -45,6 +54,9 @@ class ScenarioPlayer:
         self.scenarios = Scenarios(spec, request)
         self._histories: dict[str, History] = {}
         self._errors: dict[str, KitError] = {}
+        #: What deployed, and the first run of what did not answer in time before it ran.
+        self._deployed: set[Deployment] = set()
+        self._silent: dict[Deployment, History] = {}
         self._pool = EnginePool()
 
     def played(self, scenario: str) -> History | None:
@@ -97,14 +109,32 @@ class ScenarioPlayer:
         if name in self._errors:
             raise self._errors[name]
         if name not in self._histories:
+            self._require_answers(scenario)
             try:
                 self._histories[name] = self._play(scenario)
+                self._note_answers(scenario, self._histories[name])
             except (KitStopped, HistoryError, OSError) as error:
                 self._errors[name] = KitError(str(error))
                 if disk_space.caused(error):  # make room for reports: it can be made again
                     shutil.rmtree(self.request.out / name / "input", ignore_errors=True)
                 raise self._errors[name] from error
         return self._histories[name]
+
+    def _require_answers(self, scenario: Scenario) -> None:
+        """Raise NotPlayed if the app was deployed once, to no answer, and never ran."""
+        deployment = _deployment(scenario)
+        silent = self._silent.get(deployment)
+        if silent is not None and deployment not in self._deployed:
+            breach = breaches.of(silent)
+            why = f"not played: {silent.ended.message}, in {silent.folder.name}"
+            raise NotPlayed(breach.requirement, breach.reason, why)
+
+    def _note_answers(self, scenario: Scenario, history: History) -> None:
+        deployment = _deployment(scenario)
+        if history.all(events.Deployed):
+            self._deployed.add(deployment)
+        elif history.ended.code == Reason.NO_ANSWER:
+            self._silent.setdefault(deployment, history)
 
     def _require_disk(self) -> None:
         """Raise NotClaimed if no engine can lose its power here."""

@@ -53,5 +53,16 @@ class Blocked(TickproofError):
     """A tier below this one does not hold, so there is nothing to ask here."""
 
 
+class NotPlayed(TickproofError):
+    """A run that would end as another did: before the app runs, without an answer.
+
+    requirement: what the other failed, for a reason; it is not asked again.
+    """
+
+    def __init__(self, requirement: str, reason: str, why: str) -> None:
+        super().__init__(why)
+        self.requirement, self.reason = requirement, reason
+
+
 class KitError(TickproofError):
     """The kit could not play or record the run."""
