@@ -51,7 +51,7 @@ def survey(
     out: Path,
     parallel: int | None,
 ) -> int:
-    """Judge each ENGINE with several seeds, and write pages about them.
+    """Judge engines with several seeds, and write pages.
 
     They show the promises that each kept, and each failure with how often it came again. ENGINE as
     in `tickproof run`. The pages are in site, which any host can serve, and survey.json holds the
