@@ -110,10 +110,11 @@ class Fired:
         return f"{self.t_s:.1f} s: {self.worker} {verb}{where}{during}"
 
 
-def changes(poison: str, workers: int, twice: bool) -> list[str]:
+def changes(poison: str, workers: int, partitions: int, twice: bool) -> list[str]:
     """Return in words what was otherwise than in a run without faults, beside its faults."""
     words = [poison] if poison else []
     words += [f"with {counted(workers, 'worker')}"] if workers else []
+    words += [f"with {counted(partitions, 'partition')} of each input"] if partitions else []
     return [*words, "all input comes twice"] if twice else words
 
 
@@ -121,8 +122,8 @@ class JobRun(BaseModel):
     """What job-run.json says of a run; all text in it may be the job's own.
 
     job: the path of its job.toml. strikes: what was to be done to it. rows: how many there are of
-    each output. workers: another number of them than declared, 0 for that. twice: all input came
-    again. made_at: what a pack leaves out.
+    each output. workers, partitions: another number of them than declared, 0 for that. twice: all
+    input came again. made_at: what a pack leaves out.
     """
 
     model_config = ConfigDict(defer_build=True, strict=True, extra="ignore")
@@ -140,6 +141,7 @@ class JobRun(BaseModel):
     unfinished: bool = False
     poison: str = ""
     workers: int = 0
+    partitions: int = 0
     twice: bool = False
     strikes: list[Strike]
     fired: list[Fired]
@@ -154,7 +156,7 @@ class JobRun(BaseModel):
     @property
     def changed(self) -> list[str]:
         """What `changes` says of it."""
-        return changes(self.poison, self.workers, self.twice)
+        return changes(self.poison, self.workers, self.partitions, self.twice)
 
 
 def write(folder: Path, facts: Mapping[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:

@@ -182,8 +182,9 @@ class OutputTable(Table):
 class ClaimsTable(Table):
     """[claims]. poison: what the job does with a message that it cannot read.
 
-    workers: another number of them, with which it gives the same. idempotent: it gives the same
-    if its input comes twice. recovery_s: so soon after a death of all of it the job goes on.
+    workers, partitions: another number of them, of the latter in each input, with which it gives
+    the same. idempotent: it gives the same if its input comes twice. recovery_s: so soon after a
+    death of all of it the job goes on.
     dead_letter: the output, a topic, into which it then writes the bytes of the message.
     """
 
@@ -195,6 +196,7 @@ class ClaimsTable(Table):
     dead_letter: Text | None = None
     recovery_s: Seconds | None = None
     workers: int | None = Field(default=None, ge=1, le=16)
+    partitions: int | None = Field(default=None, ge=1, le=64)
     idempotent: bool = False
 
 
@@ -241,6 +243,12 @@ class Job:
     def scaled(self, workers: int) -> Job:
         """Return the same job with another number of workers."""
         return self._with("job", {"workers": workers})
+
+    def spread(self, partitions: int) -> Job:
+        """Return the same job with another number of partitions of each input."""
+        given = self.model.model_dump(exclude_unset=True)["inputs"]
+        spread = {name: one | {"partitions": partitions} for name, one in given.items()}
+        return self._with("inputs", spread)
 
     def _with(self, table: str, keys: Mapping[str, Any]) -> Job:
         given = self.model.model_dump(exclude_unset=True)
@@ -340,6 +348,8 @@ def _conflicts(job: Job) -> Iterable[str]:
         yield "[claims] workers: expected none beside roles, where one command starts all"
     if job.claims.workers == job.workers:
         yield f"[claims] workers: expected another number than that of [job], {job.workers}"
+    if job.claims.partitions in {one.partitions for one in job.inputs.values()}:
+        yield "[claims] partitions: expected another number than that of any input"
     if job.claims.oracle and (len(job.inputs) > 1 or len(job.judged_outputs) > 1):
         yield "[claims] oracle: expected one input and one output, which it is a function of"
     known, texts = _placeholders(job), _texts(job.table)

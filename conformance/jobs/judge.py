@@ -21,6 +21,7 @@ from tickproof.conformance.verdicts import DOES_NOT_APPLY, SEVERITY, Outcome, Re
 #: make no difference.
 POISON: Final = "poison"
 WORKERS: Final = "workers"
+PARTITIONS: Final = "partitions"
 TWICE: Final = "twice"
 #: Requirement -> the run that decides it.
 BY_RUN: Final = {
@@ -37,6 +38,7 @@ BY_RUN: Final = {
     "JB-UPGRADE": "upgrade",
     "JB-POISON": POISON,
     "JB-WORKERS": WORKERS,
+    "JB-PARTITIONS": PARTITIONS,
     "JB-AGAIN": TWICE,
 }
 #: How soon the job goes on, over all runs that kill the whole of it.
@@ -364,6 +366,8 @@ def not_played(id_: str, job: Job) -> str:
         return "job.toml has no [upgrade]"
     if id_ == "JB-WORKERS":
         return "workers is not claimed: no other number of them"
+    if id_ == "JB-PARTITIONS":
+        return "partitions is not claimed: no other number of them"
     if id_ == "JB-AGAIN":
         return "idempotent is not claimed"
     if id_ in ("JB-ALL", "JB-REBALANCE") and not job.outlives_worker:

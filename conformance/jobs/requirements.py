@@ -163,6 +163,14 @@ JB: Final = {
             "how many there are is part of what it writes.",
         ),
         _requirement(
+            "JB-PARTITIONS",
+            0,
+            "another number of partitions gives the same",
+            "Each input has the number of partitions that the job claims to give the same with, "
+            "and nothing fails. If it fails, the job asks for partitions by number, or the place "
+            "of a record is part of what it writes or how it knows the record again.",
+        ),
+        _requirement(
             "JB-AGAIN",
             0,
             "input that comes twice gives the same",

@@ -232,6 +232,7 @@ class Session:
             strikes=recorded.strikes,
             poisoned=recorded.poison,
             workers=recorded.workers,
+            partitions=recorded.partitions,
             twice=recorded.twice,
         )
         found = []
@@ -368,6 +369,9 @@ class Session:
         if plan.twice:
             inputs = {name: [*records, *records] for name, records in inputs.items()}
         job = self._job.scaled(plan.workers) if plan.workers else self._job
+        if plan.partitions:
+            job = self._job.spread(plan.partitions)
+            inputs = {name: of_input(job, name, self._settings.seed) for name in inputs}
         tell = partial(self._tell, run=str(folder), scenario=plan.name, app="")
         made = trial.Trial(job, inputs, plan, folder, self.level, self._stopped, tell)
         tell("run-started", records=sum(map(len, inputs.values())))
@@ -418,6 +422,8 @@ class Session:
             yield again(judge.POISON, strikes=kill, poisoned=str(self._poison))
         if job.claims.workers:
             yield again(judge.WORKERS, workers=job.claims.workers)
+        if job.claims.partitions:
+            yield again(judge.PARTITIONS, partitions=job.claims.partitions)
         if job.claims.idempotent:
             yield again(judge.TWICE, twice=True)
         restarts = [Strike("restart", whole=True), Strike("restart", moments[0], 2, whole=True)]

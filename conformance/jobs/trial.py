@@ -145,8 +145,9 @@ class Run:
     shared_names: list[str] = field(default_factory=list)
     #: Where a record was that the job cannot read, "" for none.
     poison: str = ""
-    #: Another number of workers than the job declares, 0 for that.
+    #: Another number of workers, or of partitions of an input, than the job declares, 0 for that.
     workers: int = 0
+    partitions: int = 0
     #: All input came again behind itself.
     twice: bool = False
     #: How long the job took to go on after each death of the whole of it, in seconds.
@@ -162,7 +163,7 @@ class Run:
     @property
     def changed(self) -> list[str]:
         """What `changes` says of it."""
-        return changes(self.poison, self.workers, self.twice)
+        return changes(self.poison, self.workers, self.partitions, self.twice)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict, without the rows."""
@@ -190,6 +191,7 @@ class Plan:
     poisoned: str = ""
     #: See Run.
     workers: int = 0
+    partitions: int = 0
     twice: bool = False
     #: It has a broker of its own, as the job has names that another run would use, too.
     alone: bool = False
@@ -217,6 +219,7 @@ class Trial:
             plan.name,
             poison=plan.poisoned,
             workers=plan.workers,
+            partitions=plan.partitions,
             twice=plan.twice,
             asked=len(plan.strikes),
         )

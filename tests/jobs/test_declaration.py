@@ -101,6 +101,11 @@ def test_a_java_is_found_for_a_job_or_said_to_be_missing(
             "[claims] workers: expected none beside roles",
         ),
         ("[claims]", "[claims]\nworkers = 1", "[claims] workers: expected another number than"),
+        (
+            "[claims]",
+            "[claims]\npartitions = 4",
+            "[claims] partitions: expected another number than",
+        ),
         ('file = "orders.jsonl"', 'file = "none.jsonl"', "expected a file beside job.toml"),
         ('file = "orders.jsonl"', "", "[inputs.orders]: expected either make or file"),
         ('file = "orders.jsonl"', 'make = "orders.py"', "expected FILE.py:FUNCTION"),

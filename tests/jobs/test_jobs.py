@@ -165,7 +165,11 @@ def test_a_version_before_that_cannot_go_on_is_named_with_what_it_says(tmp_path:
 
 @pytest.mark.parametrize(
     ("name", "twin", "changed"),
-    [("orders-http", "offset", "all input comes twice"), ("totals-kafka", "two", "with 3 workers")],
+    [
+        ("orders-http", "offset", "all input comes twice"),
+        ("orders-http", "four", "with 6 partitions of each input"),
+        ("totals-kafka", "two", "with 3 workers"),
+    ],
 )
 def test_what_may_make_no_difference_makes_one_to_a_twin(
     tmp_path: Path, name: str, twin: str, changed: str
