@@ -15,7 +15,7 @@ from typing import Final
 from markupsafe import Markup
 
 from tickproof.conformance.performance.survey import words
-from tickproof.conformance.performance.survey.result import EngineRow, Failure, State, Survey
+from tickproof.conformance.performance.survey.result import EngineRow, Failure, State, Survey, Tally
 from tickproof.conformance.report import markdown, templates, whole_file
 from tickproof.conformance.text import command_line, shown
 from tickproof.conformance.verdicts import Verdict
@@ -26,6 +26,8 @@ _SEARCH: Final = Path(__file__).with_name("search.js")
 _LONGEST: Final = 2000
 #: Width of a character of a badge, its height, and the room beside each text.
 _CHARACTER, _HEIGHT, _ROOM = 7, 20, 12
+#: What a page shows first of what was asked.
+_FIRST: Final = (State.FAILED, State.UNDECIDED, State.KNOWN_GAP, State.HELD)
 _COLOURS: Final = {Verdict.PASS: "#14692f", Verdict.FAIL: "#b3151c", Verdict.UNKNOWN: "#7a5200"}
 
 
@@ -42,6 +44,10 @@ def write(survey: Survey, site: Path) -> Path:
             one=one,
             file=name,
             look=look(one),
+            judged=sorted(
+                filter(_counts, one.requirements), key=lambda row: _FIRST.index(row.state)
+            ),
+            others=_others(one),
             replayed=replayed,
             tracker_name=tracker_name,
             words=words,
@@ -80,6 +86,20 @@ def look(one: EngineRow) -> Verdict:
     return Verdict.UNKNOWN if one.count(State.UNDECIDED) or not one.judged else Verdict.PASS
 
 
+def _counts(tally: Tally) -> bool:
+    """Say whether a requirement was asked, whatever came of it."""
+    return words.LOOKS[tally.state] is not Verdict.NOT_CLAIMED
+
+
+def _others(one: EngineRow) -> list[tuple[tuple[State, str], list[Tally]]]:
+    """Return what was not asked, by state and why, the largest groups first."""
+    groups: dict[tuple[State, str], list[Tally]] = {}
+    for tally in one.requirements:
+        if not _counts(tally):
+            groups.setdefault((tally.state, tally.why), []).append(tally)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
 def matrix(survey: Survey) -> list[tuple[str, str, list[State | None]]]:
     """Return (id, title, state with each engine) of what any of them was judged on."""
     by_engine = [{tally.id: tally for tally in one.requirements} for one in survey.engines]
@@ -87,8 +107,7 @@ def matrix(survey: Survey) -> list[tuple[str, str, list[State | None]]]:
     rows = []
     for id_, title in titles.items():
         states = [one[id_].state if id_ in one else None for one in by_engine]
-        if any(state in words.LOOKS and words.LOOKS[state] is not Verdict.NOT_CLAIMED
-               for state in states if state):  # fmt: skip
+        if any(id_ in one and _counts(one[id_]) for one in by_engine):
             rows.append((id_, title, states))
     return rows
 
