@@ -21,6 +21,12 @@ QUANTILES: Final[Mapping[str, float]] = {
     "p99.99": 0.9999,
 }
 
+#: What waits in the engine's sockets, in words.
+QUEUES: Final[Mapping[str, str]] = {
+    "received": "received and not read",
+    "sent": "sent and not taken",
+}
+
 #: Figures as JSON has them, see `as_json`.
 Signed = Annotated[float, BeforeValidator(lambda data: math.inf if data == "inf" else data)]
 Number = Annotated[Signed, Field(ge=0)]
@@ -43,7 +49,8 @@ class RunFigures:
     median from first to last second; trend_sure: it is real, and above that of the floor.
     recovery_s: seconds from the kill until p99 is back under its limit, inf never, None without
     a kill; quiet_recovery_s: the same where noisy seconds are passed over, None: not reckoned.
-    host_changed: probes whose value is another after the run.
+    host_changed: probes whose value is another after the run. queues: "received" and not read,
+    "sent" and not taken, by all sockets of the engine at a look: percentiles of bytes.
     """
 
     number: int
@@ -68,11 +75,15 @@ class RunFigures:
     recovery_s: Number | None = None
     quiet_recovery_s: Number | None = None
     host_changed: list[str] = field(default_factory=list)
+    queues: dict[str, Percentiles] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.ended not in (endings := get_args(Ending)):
             raise ValueError(f"ended: expected one of {', '.join(endings)}; got {self.ended!r}")
-        tables = (self.percentiles, self.quiet_percentiles, self.floor, self.late, self.hiccup)
+        tables = (
+            *(self.percentiles, self.quiet_percentiles, self.floor, self.late, self.hiccup),
+            *self.queues.values(),
+        )
         numbers = [self.noisy, self.disturbed, self.achieved, self.backlog_growth, self.trend]
         # A comparison with nan is false: it would pass for under every limit.
         if any(math.isnan(value) for table in tables for value in table.values()) or any(

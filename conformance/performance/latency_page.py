@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.latency.figures import QUANTILES, RunFigures
+from tickproof.conformance.latency.figures import QUANTILES, QUEUES, RunFigures
 from tickproof.conformance.latency.intervals import SECOND_NS
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.latency.samples import latencies
@@ -65,6 +65,7 @@ def html(document: LatencySession, folder: Path) -> str:
     return templates.render(
         "latency.html.j2",
         document=document,
+        queue_words=QUEUES,
         verdict=decision.verdict,
         sentence=_SENTENCES.get(decision.verdict, ""),
         limits=[_limit(one) for one in decision.limits],

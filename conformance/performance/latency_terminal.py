@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from rich import filesize
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from tickproof.conformance.hosts.model import NO_LEVEL
 from tickproof.conformance.hosts.model import Status as Probed
-from tickproof.conformance.latency.figures import QUANTILES, RunFigures
+from tickproof.conformance.latency.figures import QUANTILES, QUEUES, RunFigures
 from tickproof.conformance.latency.statistics import samples_needed
 from tickproof.conformance.performance.decision import Decision, Reason
 from tickproof.conformance.performance.latency_document import (
@@ -180,6 +181,13 @@ def _about_runs(console: Console, runs: Sequence[RunFigures]) -> None:
     growth = max(run.backlog_growth for run in runs)
     grew = f"; the backlog grew by up to {growth:,.0f} records a second" if growth else ""
     terminal.field(console, "rate", f"{_share(achieved)} of the rate achieved{grew}")
+    for name, what in QUEUES.items():
+        if rows := [run.queues[name] for run in runs if name in run.queues]:
+            worst = {each: max(row[each] for row in rows) for each in rows[0]}
+            said = ", ".join(
+                f"{each} {filesize.decimal(round(value))}" for each, value in worst.items()
+            )
+            terminal.field(console, "sockets", f"{what}: {said} (of the worst run)")
     if recovered := _recoveries(runs):
         text = ", ".join("never" if math.isinf(us) else f"{us / 1e6:.1f} s" for us in recovered)
         terminal.field(console, "recovery", f"p99 back under its limit after {text}")

@@ -23,7 +23,7 @@ from tickproof.conformance.history.rows import TICK, TICKS_FILE
 from tickproof.conformance.history.run_record import Ending
 from tickproof.conformance.hosts.model import Attestation, HostError
 from tickproof.conformance.latency import intervals, percentiles, statistics
-from tickproof.conformance.latency.figures import RunFigures
+from tickproof.conformance.latency.figures import QUANTILES, RunFigures
 from tickproof.conformance.latency.intervals import SECOND_NS
 from tickproof.conformance.latency.phases import Phase, phases, recovery
 from tickproof.conformance.latency.profiles import Profile
@@ -45,6 +45,8 @@ HOST_FILE: Final = "host.json"
 HLOG_FILE: Final = "latency.hlog"
 #: A trend with a p-value below this is no accident.
 SURE: Final = 0.01
+#: Percentiles of bytes in sockets.
+_OF_QUEUES: Final = ("p50", "p99")
 
 
 class RecordedRun:
@@ -187,6 +189,22 @@ class RecordedRun:
         measured = found[seconds.starts_ns + SECOND_NS > self.steady_ns]
         return float(measured.mean()) if len(measured) else 0.0
 
+    def queues(self) -> dict[str, dict[str, float]]:
+        """Return the percentiles of bytes in the engine's sockets, between warm-up and the end.
+
+        Empty where nobody looked at them.
+        """
+        rows = self.history.usage
+        within = (rows["t_ns"] >= self.steady_ns) & (rows["t_ns"] <= self.table.end_ns)
+        rows = rows[within & (rows["recv_queue"] >= 0)]
+        looks, which = np.unique(rows["t_ns"], return_inverse=True)
+        if not len(looks):
+            return {}
+        return {
+            name: _of_bytes(np.bincount(which, rows[column]))
+            for name, column in (("received", "recv_queue"), ("sent", "send_queue"))
+        }
+
     def write_hlog(self) -> None:
         """Write the latencies by second and phase into the run's folder; raises OSError."""
         record = self.history.record
@@ -254,11 +272,17 @@ def _measured(
         backlog_growth=run.load.backlog_growth,
         trend=change,
         trend_sure=sure,
+        queues=run.queues(),
     )
 
 
 def _percentiles(values_ns: np.ndarray) -> dict[str, float]:
     return percentiles.percentiles_us(values_ns.clip(0)) if len(values_ns) else {}
+
+
+def _of_bytes(sums: np.ndarray) -> dict[str, float]:
+    found = {name: np.quantile(sums, QUANTILES[name], method="inverted_cdf") for name in _OF_QUEUES}
+    return {name: float(value) for name, value in found.items()} | {"max": float(sums.max())}
 
 
 def floor_of(folder: Path) -> dict[str, float]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
+from rich import filesize
 from rich.console import Console
 from rich.text import Text
 
@@ -76,6 +77,7 @@ def _duration(seconds: float) -> str:
 
 _FILTERS: Final[Mapping[str, Any]] = {
     "mark": mark, "counted": counted, "duration": _duration,
+    "bytes": lambda size: filesize.decimal(round(size)),
     "mib": lambda size: f"{size / 2**20:.0f} MiB",
     "gib": lambda size: f"{size / 2**30:.0f} GiB",
 }  # fmt: skip
