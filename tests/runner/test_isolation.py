@@ -126,6 +126,8 @@ def test_a_service_that_was_started_before_is_out_of_reach(tmp_path, kind):
 )
 def test_keys_of_the_kernel_are_out_of_reach(tmp_path, level, error):
     history = played(cheats.single(tmp_path / "e", "keyring", "user"), level)
+    if level is Level.NONE and "no key of" in "".join(history.stderr_tail()):
+        pytest.skip("this user may have no keys, or too few")
     with error:
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
