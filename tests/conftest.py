@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -240,11 +240,15 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page_of(browser: Any) -> Any:
-    """Open a file, and expect that the browser has nothing to say about it."""
+    """Open a file, and expect that the browser has nothing to say about it.
+
+    beside: files beside it that it may load.
+    """
 
     @contextlib.contextmanager
-    def opened(path: Path, **settings: Any) -> Iterator[Any]:
+    def opened(path: Path, beside: Sequence[str] = (), **settings: Any) -> Iterator[Any]:
         said: list[str] = []
+        allowed = {one.resolve().as_uri() for one in (path, *map(path.with_name, beside))}
         context = browser.new_context(offline=True, **settings)
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text))
@@ -255,7 +259,7 @@ def page_of(browser: Any) -> Any:
             yield page
         finally:
             context.close()
-        assert {one.partition("#")[0] for one in said} == {path.resolve().as_uri()}
+        assert {one.partition("#")[0] for one in said} == allowed
 
     return opened
 

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 #: Longest line of text that a page shows.
 LINE_LIMIT: Final = 4000
 _HERE: Final = Path(__file__).parent
+#: What pages look like; a report has it inside.
+STYLE: Final = _HERE / "report.css"
 
 
 def render(name: str, **values: Any) -> str:
     """Return the page that a template of this folder makes of values."""
-    style = Markup((_HERE / "report.css").read_text("utf-8"))
+    style = Markup(STYLE.read_text("utf-8"))
     return _environment().get_template(name).render(style=style, **values)
 
 

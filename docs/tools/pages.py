@@ -13,11 +13,16 @@ from typing import Final
 
 from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.history.events import EVENTS
+from tickproof.conformance.performance.survey import site
+from tickproof.conformance.performance.survey.result import Survey
 from tickproof.conformance.suites.registry import EXACTLY_ONCE, FAMILIES, UNCHECKED, load
 from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.verdicts import Reason
 
 DOCS: Final = Path(__file__).resolve().parents[1]
+
+#: The survey that the repository holds, as data.
+SURVEY: Final = DOCS / "survey" / Survey.FILE_NAME
 
 _CLAUSE_LINE = re.compile(r"^- \[([a-z]+-[a-z0-9-]+)\] (.+)$", re.MULTILINE)
 _TABLE = re.compile(r"^<!-- made: (.*) -->$", re.MULTILINE)
@@ -35,6 +40,11 @@ def clauses(protocol: str) -> dict[str, str]:
             raise ValueError(f"protocol.md:{line}: clause id {match[1]} is used twice")
         found[match[1]] = match[2]
     return found
+
+
+def survey() -> dict[str, str]:
+    """Return the files of the pages of the survey that the repository holds, by path."""
+    return {f"survey/{name}": text for name, text in site.files(Survey.read(SURVEY)).items()}
 
 
 def requirements_page(requirements: Mapping[str, Requirement]) -> str:

@@ -10,7 +10,10 @@ from docs.tools import pages
 from tests.docs.blocks import ROOT, prose
 
 #: Pages that only the site has.
-MADE: Final = {ROOT / "docs" / name: text for name, text in pages.pages().items()}
+MADE: Final = {
+    ROOT / "docs" / name: text
+    for name, text in (pages.pages() | dict.fromkeys(pages.survey(), "")).items()
+}
 
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#{1,6} (.+?)\s*$", re.MULTILINE)

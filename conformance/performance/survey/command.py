@@ -61,7 +61,6 @@ def run(
             ],
         )
         pages = out / collection.SITE
-        survey.write(pages)
         written = (survey.write(out), site.write(survey, pages))
         console.print()
         for line in words.brief(survey):

@@ -1,13 +1,11 @@
 """The pages of a survey: a folder that any host can serve.
 
-index.html has all engines, and a page for each of them its failures. A badge and a text for the
-makers' tracker are files beside them. What an engine said is shown, and is no markup.
+index.html has all engines, and a page for each of them its failures. Style, search, badges and
+texts for the makers' tracker are files beside them. What an engine said is shown, and is no markup.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -22,6 +20,8 @@ from tickproof.conformance.verdicts import Verdict
 
 INDEX: Final = "index.html"
 _SEARCH: Final = Path(__file__).with_name("search.js")
+#: What pages load, by the name that it has beside them.
+_BESIDE: Final = {"style.css": templates.STYLE, "search.js": _SEARCH}
 #: Characters of a text that comes from an engine, in a text for a tracker.
 _LONGEST: Final = 2000
 #: Width of a character of a badge, its height, and the room beside each text.
@@ -32,41 +32,48 @@ _COLOURS: Final = {Verdict.PASS: "#14692f", Verdict.FAIL: "#b3151c", Verdict.UNK
 
 
 def write(survey: Survey, site: Path) -> Path:
-    """Write the pages into a folder; returns the first of them. Raises OSError."""
+    """Write the files into a folder; returns the first page. Raises OSError."""
+    for name, text in files(survey).items():
+        whole_file.write(site / name, text)
+    return site / INDEX
+
+
+def files(survey: Survey) -> dict[str, str]:
+    """Return the text of each file, by name."""
     names = page_names(survey)
+    made = {name: path.read_text("utf-8") for name, path in _BESIDE.items()}
     for one, name in zip(survey.engines, names, strict=True):
-        for failure in one.failures:
-            whole_file.write(site / tracker_name(name, failure), tracker(survey, one, failure))
-        whole_file.write(site / f"{name}.svg", badge(one))
-        page = templates.render(
-            "survey_engine.html.j2",
-            survey=survey,
-            one=one,
-            file=name,
-            look=look(one),
-            judged=sorted(
-                filter(_counts, one.requirements), key=lambda row: _FIRST.index(row.state)
-            ),
-            others=_others(one),
-            replayed=replayed,
-            tracker_name=tracker_name,
-            words=words,
-            INDEX=INDEX,
-        )
-        whole_file.write(site / f"{name}.html", page)
-    script = _SEARCH.read_text("utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    index = templates.render(
+        made |= {
+            tracker_name(name, failure): tracker(survey, one, failure) for failure in one.failures
+        }
+        made[f"{name}.svg"] = badge(one)
+        made[f"{name}.html"] = _engine_page(survey, one, name)
+    made[survey.FILE_NAME] = f"{survey.text()}\n"
+    made[INDEX] = templates.render(
         "survey.html.j2",
         survey=survey,
         rows=list(zip(survey.engines, names, strict=True)),
         matrix=matrix(survey),
         look=look,
         words=words,
-        script=Markup(script),
-        digest=digest,
     )
-    return whole_file.write(site / INDEX, index)
+    return made
+
+
+def _engine_page(survey: Survey, one: EngineRow, name: str) -> str:
+    return templates.render(
+        "survey_engine.html.j2",
+        survey=survey,
+        one=one,
+        file=name,
+        look=look(one),
+        judged=sorted(filter(_counts, one.requirements), key=lambda row: _FIRST.index(row.state)),
+        others=_others(one),
+        replayed=replayed,
+        tracker_name=tracker_name,
+        words=words,
+        INDEX=INDEX,
+    )
 
 
 def page_names(survey: Survey) -> list[str]:
