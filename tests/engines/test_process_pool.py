@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -63,7 +64,15 @@ def test_all_are_forked_by_one_process_that_is_not_this_one() -> None:
 
 
 def test_they_end_with_the_kit(wait_until: Callable[..., bool]) -> None:
-    kit = subprocess.Popen([sys.executable, "-c", KIT], stdout=subprocess.PIPE, text=True)
+    # Who is killed leaves the folder of its sockets, whose paths have to be short.
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "TMPDIR": folder}
+        command = [sys.executable, "-c", KIT]
+        kit = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        _ends_with_the_kit(kit, wait_until)
+
+
+def _ends_with_the_kit(kit: subprocess.Popen[str], wait_until: Callable[..., bool]) -> None:
     worker = psutil.Process(int(kit.stdout.readline()))
     started = [worker, *worker.parents()[:1]]
     kit.send_signal(signal.SIGKILL)
