@@ -180,7 +180,7 @@ class Session:
         self._played_in: dict[Path, str] = {}
         #: What ended the session before all runs were played, in words.
         self.interrupted = ""
-        self._inputs = {name: of_input(job, name, settings.seed) for name in job.inputs}
+        self._inputs = self._inputs_of(job)
         self._due = self._of_oracle()
         self._schedules = schedules.load_all(settings.schedules or settings.regressions)
         self.level = settings.level or isolation.best(JobSpec(job, {}))
@@ -357,21 +357,25 @@ class Session:
 
     # -- runs --------------------------------------------------------------------------------
 
+    def _inputs_of(self, job: Job) -> dict[str, list[Record]]:
+        return {name: of_input(job, name, self._settings.seed) for name in job.inputs}
+
     def _play(self, plan: Plan, folder: Path | None = None) -> Run:
         if self._due is not None and not plan.twice:
             plan = replace(plan, complete=self._complete)
         folder, started = folder or self._runs / plan.name, time.time()
-        inputs = self._inputs
+        job, inputs = self._job, self._inputs
+        if plan.workers:
+            job = job.scaled(plan.workers)
+        if plan.partitions:
+            job = job.spread(plan.partitions)
+            inputs = self._inputs_of(job)
         if plan.poisoned:
             poison = self._poison
             records = poisoned(inputs[poison.input], poison.message, poison.at)
             inputs = {**inputs, poison.input: records}
         if plan.twice:
             inputs = {name: [*records, *records] for name, records in inputs.items()}
-        job = self._job.scaled(plan.workers) if plan.workers else self._job
-        if plan.partitions:
-            job = self._job.spread(plan.partitions)
-            inputs = {name: of_input(job, name, self._settings.seed) for name in inputs}
         tell = partial(self._tell, run=str(folder), scenario=plan.name, app="")
         made = trial.Trial(job, inputs, plan, folder, self.level, self._stopped, tell)
         tell("run-started", records=sum(map(len, inputs.values())))
