@@ -43,8 +43,9 @@ def clauses(protocol: str) -> dict[str, str]:
 
 
 def survey() -> dict[str, str]:
-    """Return the files of the pages of the survey that the repository holds, by path."""
-    return {f"survey/{name}": text for name, text in site.files(Survey.read(SURVEY)).items()}
+    """Return the files that are made of the survey that the repository holds, by path."""
+    made = site.files(Survey.read(SURVEY))
+    return {f"survey/{name}": text for name, text in made.items() if name != SURVEY.name}
 
 
 def requirements_page(requirements: Mapping[str, Requirement]) -> str:

@@ -39,7 +39,6 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made, and the READMEs of other folders."""
-    files.remove(files.src_uris[f"survey/{pages.SURVEY.name}"])  # it is among what is made of it
     for name, text in (pages.pages() | pages.survey()).items():
         files.append(File.generated(config, name, content=text))
     for path in READMES:

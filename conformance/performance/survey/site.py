@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from markupsafe import Markup
-
 from tickproof.conformance.performance.survey import words
 from tickproof.conformance.performance.survey.result import EngineRow, Failure, State, Survey, Tally
 from tickproof.conformance.report import markdown, templates, whole_file
@@ -120,14 +118,14 @@ def matrix(survey: Survey) -> list[tuple[str, str, list[State | None]]]:
 
 
 def badge(one: EngineRow) -> str:
-    """Return a badge for a page of the makers: how many promises held."""
+    """Return a badge for a page of the makers, as SVG: how many promises held."""
     texts = ("tickproof", words.held(one).partition(",")[0])
     left, right = (len(text) * _CHARACTER + _ROOM for text in texts)
     colour = _COLOURS[look(one)]
-    label = Markup("{}: {}").format(*texts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{_HEIGHT}" '
-        f'role="img" aria-label="{label}"><rect width="{left}" height="{_HEIGHT}" fill="#3b434b"/>'
+        f'role="img" aria-label="{texts[0]}: {texts[1]}">'
+        f'<rect width="{left}" height="{_HEIGHT}" fill="#3b434b"/>'
         f'<rect x="{left}" width="{right}" height="{_HEIGHT}" fill="{colour}"/>'
         '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" '
         f'text-anchor="middle"><text x="{left / 2}" y="14">{texts[0]}</text>'
@@ -150,12 +148,13 @@ def replayed(one: EngineRow, failure: Failure) -> str:
 
 def tracker(survey: Survey, one: EngineRow, failure: Failure) -> str:
     """Return the text: what happens, what is expected by whose words, and how to see it."""
+    host, kit = survey.host, survey.kit
     expected = [f"The kit's requirement {failure.id}: {_plain(failure.promise)}"]
     if quote := failure.breaks:
         expected = [f"> {_plain(quote.says)}", "", f"({_plain(quote.source)})", "", *expected]
     extra = "[kafka]" if one.settings.session_timeout_ms is not None else ""
     commands: Sequence[str] = [
-        f'pip install "tickproof{extra}=={survey.kit.version}"',
+        f'pip install "tickproof{extra}=={kit.version}"',
         *filter(None, [replayed(one, failure)]),
         failure.reproduce,
     ]
@@ -165,7 +164,7 @@ def tracker(survey: Survey, one: EngineRow, failure: Failure) -> str:
         if failure.pack
         else ""
     )
-    host = survey.host
+    versions = [f"tickproof {kit.version}", f"Python {host.python}", *words.over(survey)]
     return "\n".join(
         [
             f"# {_plain(one.engine.title)} does not keep this: {_plain(failure.title)}",
@@ -187,7 +186,7 @@ def tracker(survey: Survey, one: EngineRow, failure: Failure) -> str:
             *([attached] if attached else []),
             "",
             "## Where it was seen",
-            f"{_plain(', '.join(words.versions(survey)))}. {host.cpus} cores, "
+            f"{_plain(', '.join(versions))}. {host.cpus} cores, "
             f"{_plain(host.cpu)}, {_plain(host.platform)}. Claimed: "
             f"{_plain('; '.join(words.claims(one)))}. Time limits: "
             f"{', '.join(words.limits(one.settings))}.",

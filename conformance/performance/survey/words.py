@@ -39,12 +39,10 @@ def brief(survey: Survey) -> Iterator[str]:
             yield f"  {failure.id} failed {how_often(failure)}: {shown(failure.title, 200)}"
 
 
-def versions(survey: Survey) -> list[str]:
-    """Return what the survey was made with."""
-    kit, software = survey.kit, survey.software
+def over(survey: Survey) -> list[str]:
+    """Return what engines were judged over, with versions; nothing for those over the log."""
+    software = survey.software
     return [
-        f"tickproof {kit.version}" + (f" ({kit.git})" if kit.git else ""),
-        f"Python {survey.host.python}",
         *([f"Java {software.java}"] if software.java else []),
         *([f"Apache Kafka {software.broker}"] if software.broker else []),
         *([software.client] if software.client else []),
