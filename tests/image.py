@@ -55,13 +55,9 @@ class Store:
         """Return the size of an image, all layers together."""
         for one in json.loads(self.said("images", "--json")):
             if any(name.startswith(image) for name in one["names"]):
-                return round(one["sizebytes"] / 1e6) if "sizebytes" in one else _size(one["size"])
+                number, unit = one["size"].split()  # as "1.54 GB"
+                return round(float(number) * {"KB": 0.001, "MB": 1, "GB": 1_000}[unit])
         raise LookupError(image)
-
-
-def _size(text: str) -> int:
-    number, unit = text.split()
-    return round(float(number) * {"KB": 0.001, "MB": 1, "GB": 1_000}[unit])
 
 
 def stand_in(made: Path, root: Path) -> Path:
