@@ -313,11 +313,16 @@ def test_a_request_that_was_never_answered(copy_of):
     ]
     text = "".join(json.dumps(row) + "\n" for row in kept)
     tampering.fresh(folder / "control.jsonl").write_text(text, "utf-8")
+    run = json.loads((folder / "run.json").read_text("utf-8"))
+    run["ended"] |= {"how": "engine-failure", "code": "NO_ANSWER", "message": "no answer to drain"}
+    run["ended_ns"] = asked["t_ns"] + 30_000_000_000
+    tampering.fresh(folder / "run.json").write_text(json.dumps(run), "utf-8")
 
     history = History(folder)
     made = story(history, Outcome("PR-STOP", Verdict.FAIL, reason="NO_ANSWER"))
 
     assert "drain was asked at" in " ".join(made.lines)
+    assert "not answered until the run ended, 30.000 s later" in " ".join(made.lines)
     assert made.wrong.t_ns == asked["t_ns"]
 
 

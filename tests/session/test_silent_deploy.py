@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests import modest_engine
+from tickproof.conformance.explain.outcomes import cause_of
 from tickproof.conformance.session import tiers
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.verdicts import Reason, Verdict
@@ -45,3 +48,5 @@ def test_one_run_waits_where_none_was_deployed(tmp_path, answers, played):
     assert deploy.run.endswith("passthrough")
     assert (sizes.verdict, sizes.blocked_by) == (Verdict.BLOCKED, ["PR-DEPLOY"])
     assert "not played: no answer to deploy within" in sizes.actual
+    # A run that was not played shows no failure: that is the one that was.
+    assert cause_of(sizes) is None and cause_of(replace(sizes, run=deploy.run)) is not None
