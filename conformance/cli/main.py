@@ -41,9 +41,9 @@ from tickproof.conformance.cli import (
     selftest,
     survey,
 )
-from tickproof.conformance.engines import interruption
+from tickproof.conformance.engines import disk_space, interruption
 from tickproof.conformance.report import machine
-from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK
+from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, Reason
 
 #: What brings a package that the core does not have.
 EXTRAS: Final = {
@@ -93,20 +93,24 @@ def _status(argv: Sequence[str] | None) -> int:
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
-            return _broken()
+            return _broken(error)
         wanted = f"pip install 'tickproof[{EXTRAS[package]}]'"
         click.echo(
             f"Error: this needs the package {package}, which is not installed: {wanted}", err=True
         )
         status = click.UsageError.exit_code
-    except Exception:
-        status = _broken()
+    except Exception as error:
+        status = _broken(error)
     return status if isinstance(status, int) else EXIT_OK
 
 
-def _broken() -> int:
-    traceback.print_exc()
-    click.echo("tickproof: kit-error: the kit itself broke, see above", err=True)
+def _broken(error: Exception) -> int:
+    if isinstance(error, OSError) and error.filename and disk_space.caused(error):
+        said = f"{error.filename}: {error.strerror}: {Reason.NO_SPACE.advice}"
+    else:
+        traceback.print_exc()
+        said = "the kit itself broke, see above"
+    click.echo(f"tickproof: kit-error: {said}", err=True)
     return EXIT_KIT_ERROR
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -35,10 +35,22 @@ def normal(value: Any) -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, dict):
-        return {name: normal(one) for name, one in value.items()}
+        return _with(dict, value, value.items())
     if isinstance(value, list | tuple):
-        return [normal(one) for one in value]
+        return _with(list, value, enumerate(value))
     return plain(value)
+
+
+def _with(kind: type, value: Any, items: Iterable[tuple[Any, Any]]) -> Any:
+    """Return a dict or list with normal items: itself if they are so, which takes no memory."""
+    made: Any = value if isinstance(value, kind) else kind(value)
+    for at, one in items:
+        new = normal(one)
+        if new is not one:
+            if made is value:
+                made = kind(value)
+            made[at] = new
+    return made
 
 
 class Hashing:
@@ -53,7 +65,7 @@ class Hashing:
             return self._of_values(name, column)
         kind = column.type
         if pa.types.is_dictionary(kind):
-            return self.column(name, column.dictionary_decode())
+            return self._of_dictionary(name, column)
         found = self._of_array(name, column)
         if found is None:
             return self._of_values(name, column.to_pylist())
@@ -80,6 +92,14 @@ class Hashing:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return self._of_texts(self._seed(name, "text"), column)
         return None
+
+    def _of_dictionary(self, name: str, column: pa.DictionaryArray) -> np.ndarray:
+        """Return the fingerprints of values that stand in a dictionary, each hashed once."""
+        used, which = np.unique(column.indices.fill_null(-1).to_numpy(), return_inverse=True)
+        values = column.dictionary.take(pa.array(np.maximum(used, 0)))
+        found = self.column(name, values)
+        found[used < 0] = 0
+        return found[which]
 
     def _of_values(self, name: str, values: Sequence[Any]) -> np.ndarray:
         """Return the fingerprints of any values."""

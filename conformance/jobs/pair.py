@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -19,15 +20,24 @@ from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.jobs import comparison, oracle, records, user_code
 from tickproof.conformance.jobs.comparison import Claims, Kind, Level, canonical
 from tickproof.conformance.jobs.fingerprints import Hashing, combined, normal
-from tickproof.conformance.jobs.recording import Csv, Piece, Placed, Recording
+from tickproof.conformance.jobs.recording import Columns, Csv, Piece, Placed, Recording
 from tickproof.conformance.report import machine
 from tickproof.conformance.text import shown
+from tickproof.generators.spill import (
+    Spill,
+    blocks,
+    distinct,
+    ordered,
+    places,
+    spilled,
+    starts,
+    taken,
+)
 
 #: Records of a side that are read again and compared exactly, the first that differ.
 _EXACT: Final = 100_000
 #: Sorted fingerprints are compared in this many slices, most of which are equal.
 _SLICES: Final = 4_096
-_BLOCK: Final = 1 << 22
 _WORKERS: Final = 8
 
 Places = Mapping[str, Sequence[Placed]]
@@ -187,10 +197,18 @@ def _fingerprints(
     """Read a recording once; raises InvalidFile for a record without identity or key."""
     needed = list(dict.fromkeys((*rules.identity, *rules.key, *fields)))
     own_keys = rules.ordered and set(rules.key) != set(rules.identity)
+    by_python = Lock()  # such values are large: there are those of one piece at a time
+
+    def hashed(columns: Columns) -> dict[str, np.ndarray]:
+        return {name: hashing.column(name, column) for name, column in columns.items()}
 
     def of(piece: Piece) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         columns = piece.columns(needed)
-        each = {name: hashing.column(name, column) for name, column in columns.items()}
+        if columns is not None:
+            each = hashed(columns)
+        else:
+            with by_python:
+                each = hashed(piece.values(needed))
         for name in (*rules.identity, *rules.key):
             if not each[name].all() and (bare := _without(piece, name)):
                 _expect_values(bare, [name], recording.path)
@@ -199,30 +217,21 @@ def _fingerprints(
         keys = combined([each[name] for name in rules.key], piece.count) if own_keys else ids
         return rows, ids, keys, piece.count
 
-    rows, ids, keys, counts = (
-        list[np.ndarray](),
-        list[np.ndarray](),
-        list[np.ndarray](),
-        list[int](),
-    )
+    rows, ids, keys, counts = Spill(np.uint64), Spill(np.uint64), Spill(np.uint64), list[int]()
     for one in _in_threads(of, recording.pieces(needed)):
         rows.append(one[0])
         ids.append(one[1])
-        keys.append(one[2])
+        if own_keys:
+            keys.append(one[2])
         counts.append(one[3])
-    joined = _joined(ids)
-    return _Side(recording, _joined(rows), joined, _joined(keys) if own_keys else joined, counts)
+    identities = ids.array()
+    return _Side(
+        recording, rows.array(), identities, keys.array() if own_keys else identities, counts
+    )
 
 
 def _without(piece: Piece, name: str) -> Placed | None:
     return next((one for one in piece.records() if one.value.get(name) is None), None)
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """Return arrays as one, and let go of them."""
-    whole = np.concatenate(parts) if parts else np.zeros(0, np.uint64)
-    parts.clear()
-    return whole
 
 
 def _in_threads(of: Callable[[Piece], Any], pieces: Iterator[Piece]) -> Iterator[Any]:
@@ -243,32 +252,37 @@ def _differing(due: np.ndarray, got: np.ndarray, *, once: bool) -> np.ndarray:
 
     once: how often does not matter.
     """
-    one, other = np.sort(due), np.sort(got)
+    one, other = ordered(due), ordered(got)
     edges = np.linspace(0, 2.0**64, _SLICES + 1)[1:-1].astype(np.uint64)
-    found = []
-    for a, b in zip(
+    pairs = zip(
         np.split(one, np.searchsorted(one, edges)),
         np.split(other, np.searchsorted(other, edges)),
         strict=True,
-    ):
-        if np.array_equal(a, b):
-            continue
-        values = np.unique(np.concatenate([a, b]))
-        in_a = np.searchsorted(a, values, "right") - np.searchsorted(a, values)
-        in_b = np.searchsorted(b, values, "right") - np.searchsorted(b, values)
-        found.append(values[(in_a > 0) != (in_b > 0) if once else in_a != in_b])
-    return np.concatenate(found) if found else np.zeros(0, np.uint64)
+    )
+    return spilled((_unlike(a, b, once) for a, b in pairs if not np.array_equal(a, b)), np.uint64)
 
 
-def _members(values: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """Return a mask of the values that are in a sorted array."""
-    mask = np.zeros(len(values), bool)
+def _unlike(one: np.ndarray, other: np.ndarray, once: bool) -> np.ndarray:
+    """Return the values that are not in two sorted arrays as often."""
+    values = np.unique(np.concatenate([one, other]))
+    here, there = (
+        np.searchsorted(side, values, "right") - np.searchsorted(side, values)
+        for side in (one, other)
+    )
+    return values[(here > 0) != (there > 0) if once else here != there]
+
+
+def _members(values: np.ndarray, of: np.ndarray, at: np.ndarray | None = None) -> np.ndarray:
+    """Return a mask of the values, or of those at some places, that are in a sorted array."""
+    mask = np.zeros(len(values if at is None else at), bool)
     if len(of):
-        for begin in range(0, len(values), _BLOCK):
-            some = values[begin : begin + _BLOCK]
-            at = np.searchsorted(of, some)
-            at[at == len(of)] = 0
-            mask[begin : begin + _BLOCK] = of[at] == some
+        for some in blocks(len(mask)):
+            these = values[some if at is None else at[some]]
+            rank = np.argsort(these)  # a search of sorted values is much quicker
+            these = these[rank]
+            where = np.searchsorted(of, these)
+            where[where == len(of)] = 0
+            mask[some.start + rank] = of[where] == these
     return mask
 
 
@@ -276,13 +290,11 @@ def _explain(
     found: Found, due: _Side, got: _Side, of_due: np.ndarray, of_got: np.ndarray, rules: Rules
 ) -> None:
     """Add what is wrong with the records that have no equal."""
-    in_due, in_got = np.flatnonzero(of_due), np.flatnonzero(of_got)
-    first = in_due[:_EXACT]
-    ids = np.unique(due.ids[first])
-    first = in_due[_members(due.ids[in_due], ids)][:_EXACT]
-    with_input = _members(got.ids[in_got], ids)
-    strange = in_got[~_members(got.ids[in_got], np.unique(due.ids[in_due]))][:_EXACT]
-    there = np.union1d(in_got[with_input][:_EXACT], strange)
+    in_due, in_got = places(of_due), places(of_got)
+    ids = np.unique(due.ids[in_due[:_EXACT]])
+    first = in_due[_first(_members(due.ids, ids, in_due))]
+    strange = in_got[_first(~_members(got.ids, distinct(taken(due.ids, in_due)), in_got))]
+    there = np.union1d(in_got[_first(_members(got.ids, ids, in_got))], strange)
     found.beyond = len(in_due) + len(in_got) - len(first) - len(there)
     dues, gots = due.picked(first), got.picked(there)
     places_due, places_got = _by_id(dues, rules), _by_id(gots, rules)
@@ -292,7 +304,7 @@ def _explain(
         _rows(places_got, found.fields),
         rules.claims,
     )
-    holes = _holes(due, of_due, got, in_got, rules)
+    holes = _holes(due, of_due, got, in_got, first, rules)
     for one in wrong:
         mine, theirs = places_due.get(one.key, {}), places_got.get(one.key, {})
         made = Difference(
@@ -311,9 +323,14 @@ def _explain(
             found.differences.append(made)
 
 
-def _by_id(places: Mapping[int, Placed], rules: Rules) -> dict[str, dict[int, Placed]]:
+def _first(mask: np.ndarray) -> np.ndarray:
+    """Return where a mask is true, the first times."""
+    return places(mask)[:_EXACT]
+
+
+def _by_id(picked: Mapping[int, Placed], rules: Rules) -> dict[str, dict[int, Placed]]:
     found: dict[str, dict[int, Placed]] = defaultdict(dict)
-    for index, one in places.items():
+    for index, one in picked.items():
         found[_identity(one.value, rules.identity)][index] = one
     return found
 
@@ -324,10 +341,10 @@ def _identity(value: Mapping[str, Any], names: Sequence[str]) -> str:
 
 
 def _rows(
-    places: Mapping[str, Mapping[int, Placed]], fields: Sequence[str]
+    picked: Mapping[str, Mapping[int, Placed]], fields: Sequence[str]
 ) -> dict[str, list[str]]:
     return {
-        key: [_value(one.value, fields) for one in some.values()] for key, some in places.items()
+        key: [_value(one.value, fields) for one in some.values()] for key, some in picked.items()
     }
 
 
@@ -337,21 +354,20 @@ def _value(value: Mapping[str, Any], fields: Sequence[str]) -> str:
 
 
 def _holes(
-    due: _Side, of_due: np.ndarray, got: _Side, in_got: np.ndarray, rules: Rules
+    due: _Side, of_due: np.ndarray, got: _Side, in_got: np.ndarray, first: np.ndarray, rules: Rules
 ) -> Callable[[int], bool]:
-    """Return what tells whether a later record of the same key has an output.
+    """Return what tells whether a later record of the key of one of the first has an output.
 
     If a key keeps its order, a record before such a one is lost for certain.
     """
     if not rules.ordered:
         return lambda _: False
-    odd = np.flatnonzero(of_due)
-    answered = ~of_due
-    answered[odd] = _members(due.ids[odd], np.unique(got.ids[in_got]))
-    keys = np.unique(due.keys[odd])
-    concerned = np.flatnonzero(_members(due.keys, keys) & answered)
+    keys, answers = np.unique(due.keys[first]), distinct(taken(got.ids, in_got))
     last = np.full(len(keys), -1)
-    np.maximum.at(last, np.searchsorted(keys, due.keys[concerned]), concerned)
+    for some in blocks(len(due.keys)):
+        answered = ~of_due[some] | _members(due.ids[some], answers)
+        at = some.start + np.flatnonzero(_members(due.keys[some], keys) & answered)
+        np.maximum.at(last, np.searchsorted(keys, due.keys[at]), at)
 
     def hole(index: int) -> bool:
         return bool(last[np.searchsorted(keys, due.keys[index])] > index)
@@ -366,33 +382,46 @@ def _out_of_order(
 
     Only records that are there as often as due have a place in an order.
     """
-    a, b = _by_key(due.keys, ~of_due), _by_key(got.keys, ~of_got)
-    steps = [slice(begin, begin + _BLOCK) for begin in range(0, len(a), _BLOCK)]
-    several = any((keys[1:] == keys[:-1]).any() for keys in (due.keys[a[one]] for one in steps))
-    wrong = np.concatenate(
-        [one.start + np.flatnonzero(due.rows[a[one]] != got.rows[b[one]]) for one in steps]
-        or [np.zeros(0, np.int64)]
+    a, b = _by_key(due.keys, of_due), _by_key(got.keys, of_got)
+    wrong = _unequal(due.rows, a, got.rows, b)
+    if not len(wrong):
+        return len(starts(taken(due.keys, a))) < len(a), []
+    # By the whole of their keys: the sort above has only some bits of them.
+    a, b = (_by_whole_key(side.keys, taken(at, wrong)) for side, at in ((due, a), (got, b)))
+    wrong = _unequal(due.rows, a, got.rows, b)
+    a, b = taken(a, wrong), taken(b, wrong)
+    firsts = starts(taken(due.keys, a))
+    return True, sorted(zip(a[firsts].tolist(), b[firsts].tolist(), strict=True))
+
+
+def _unequal(one: np.ndarray, a: np.ndarray, other: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the positions where one[a] is not other[b]."""
+    return spilled(
+        (some.start + np.flatnonzero(one[a[some]] != other[b[some]]) for some in blocks(len(a))),
+        np.int64,
     )
-    if len(wrong):  # by the whole of their keys: the sort above has only some bits of them
-        a, b = a[wrong], b[wrong]
-        a = a[np.argsort(due.keys[a], kind="stable")]
-        b = b[np.argsort(got.keys[b], kind="stable")]
-        wrong = np.flatnonzero(due.rows[a] != got.rows[b])
-        a, b = a[wrong], b[wrong]
-        _, firsts = np.unique(due.keys[a], return_index=True)
-        return True, sorted((int(a[at]), int(b[at])) for at in firsts)
-    return several, []
 
 
-def _by_key(keys: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return the indices of kept records by key, those of a key in their order.
+def _by_whole_key(keys: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Return indices of records by key, those of a key as they come."""
+    return taken(at, np.argsort(taken(keys, at), kind="stable"))
+
+
+def _by_key(keys: np.ndarray, odd: np.ndarray) -> np.ndarray:
+    """Return the indices of records that are not odd by key, those of a key in their order.
 
     A sort of numbers is much quicker than one of indices: key above, index below.
     """
     bits = np.uint64(max(1, len(keys).bit_length()))
-    mixed = (keys >> bits) << bits
-    mixed |= np.arange(len(keys), dtype=np.uint64)
-    mixed = mixed[kept]
+    mixed = spilled(
+        (
+            (keys[some] >> bits << bits | np.arange(some.start, some.stop, dtype=np.uint64))[
+                ~odd[some]
+            ]
+            for some in blocks(len(keys))
+        ),
+        np.uint64,
+    )
     mixed.sort()
     mixed &= (np.uint64(1) << bits) - np.uint64(1)
     return mixed.view(np.int64)

@@ -30,13 +30,17 @@ from tickproof.generators.csv_table import CsvError, header, packing
 Values = dict[str, Any]
 Columns = dict[str, "pa.Array | list[Any]"]
 
-_PIECE: Final = 1 << 23
+_PIECE: Final = 1 << 21
 #: The first piece is small, for it is read by Python too.
 _FIRST: Final = 1 << 18
 #: The longest line; what is longer is no record but a file of another kind.
-_LINE: Final = 1 << 26
+_LINE: Final = 1 << 23
+#: Rows of a piece of Parquet: at most so many, and as many of the first as say how wide they are.
 _ROWS: Final = 1 << 17
+_PROBED: Final = 1 << 8
+#: A sample ends with so many records, or pieces.
 _SAMPLE: Final = 1_000
+_SAMPLED: Final = 2
 #: Floats hold each integer below this one.
 _EXACT: Final = 1 << 53
 _JSON: Final = (".jsonl", ".ndjson", ".json")
@@ -68,12 +72,17 @@ class Piece(ABC):
     count: int
 
     @abstractmethod
-    def columns(self, names: Sequence[str]) -> Columns:
-        """Return fields as columns of ``count`` values; sets ``count``."""
+    def columns(self, names: Sequence[str]) -> Columns | None:
+        """Return fields as columns of ``count`` values, None if only Python can; sets ``count``."""
 
     @abstractmethod
     def records(self, some: Sequence[int] | None = None) -> list[Placed]:
         """Return the records exactly, all or those of some indices within the piece."""
+
+    def values(self, names: Sequence[str]) -> Columns:
+        """Return fields as columns of Python's values, which take much memory; sets ``count``."""
+        values = [one.value for one in self.records()]
+        return {name: [one.get(name) for one in values] for name in names}
 
 
 class Recording(ABC):
@@ -91,13 +100,13 @@ class Recording(ABC):
     def pieces(self, names: Sequence[str] | None = None) -> Iterator[Piece]:
         """Yield all pieces in order, with some fields or all; raises InvalidFile."""
 
-    def records(self) -> Iterator[Placed]:
-        """Yield all records in order."""
-        return (one for piece in self.pieces() for one in piece.records())
+    def records(self, pieces: int | None = None) -> Iterator[Placed]:
+        """Yield all records in order, or those of the first pieces."""
+        return (one for piece in islice(self.pieces(), pieces) for one in piece.records())
 
     def sample(self) -> Iterator[Placed]:
-        """Yield the first records."""
-        return islice(self.records(), _SAMPLE)
+        """Yield the first records, so many that they say what fields there are."""
+        return islice(self.records(_SAMPLED), _SAMPLE)
 
     def fields(self) -> list[str]:
         """Return the fields that the first records have, in order."""
@@ -127,15 +136,14 @@ class _Lines(Piece):
     last: bool
     count: int = 0
 
-    def columns(self, names: Sequence[str]) -> Columns:
+    def columns(self, names: Sequence[str]) -> Columns | None:
         if not (_SUSPECT.search(self.text) or _BEGINS.match(self.text)):
             for types in self.of.types:
                 table = self._table([pa.field(name, types[name]) for name in names])
                 if table is not None:
                     self.count = table.num_rows
                     return {name: table.column(name).combine_chunks() for name in names}
-        records = self.records()
-        return {name: [one.value.get(name) for one in records] for name in names}
+        return None
 
     def _table(self, fields: list[pa.Field]) -> pa.Table | None:
         """Return the fields as pyarrow reads them, None if it does not read them exactly."""
@@ -371,12 +379,27 @@ class Parquet(Recording):
         row = 1
         with self._file() as file:
             try:
-                for batch in file.iter_batches(_ROWS, columns=list(names or self._names)):
+                for batch in self._batches(file, list(names or self._names)):
                     yield _Batch(self.path, row, batch)
                     row += batch.num_rows
             except (pa.ArrowException, OSError, ValueError) as error:
                 what = f"after row {row - 1:,}: {shown(str(error), 300)}"
                 raise InvalidFile(self.path, [what]) from error
+
+    def _batches(self, file: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield batches of about as many bytes as a piece has, the same for any columns."""
+        for group in range(file.num_row_groups):
+            probe = next(file.iter_batches(_PROBED, row_groups=[group]), None)
+            if probe is not None:
+                rows = 1 + int(_PIECE / sum(map(_width, probe.columns)))
+                yield from file.iter_batches(min(_ROWS, rows), row_groups=[group], columns=columns)
+
+
+def _width(column: pa.Array) -> float:
+    """Return the bytes of a value, on average, as it is written out."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary
+    return 1 + column.nbytes / max(1, len(column))
 
 
 def opened(name: str, path: Path, types: Mapping[str, CellType]) -> Recording:

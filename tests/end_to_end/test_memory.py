@@ -1,19 +1,24 @@
-"""What a run folder or a pack holds costs `check` little memory, however it was made."""
+"""What files hold costs a command little memory, however they were made."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+import pyarrow as pa
 import pytest
+from psutil import NoSuchProcess
 
-from tests.long import few
+from tests.long import LONG, few
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.pack import archive
 from tickproof.conformance.testing.run_folder import RunFolder
@@ -101,3 +106,26 @@ def test_memory_stays_below_512_mib(tmp_path, name):
     assert "Traceback" not in done.stdout + done.stderr
     (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", (tmp_path / "used").read_text(), re.MULTILINE)
     assert 0 < int(peak) * 1024 < MOST, done.stdout
+
+
+@LONG
+@pytest.mark.parametrize("value", [0, 1], ids=["equal", "all other values"])
+def test_packed_recordings_stay_below_512_mib(tmp_path, value):
+    """Mapped files count where they crowd out other memory: not here."""
+    for name, more in (("in.jsonl.zst", 0), ("out.jsonl.zst", value)):
+        with pa.CompressedOutputStream(tmp_path / name, "zstd") as file:
+            for begin in range(0, 9_200_000, 100_000):
+                numbers = range(begin, begin + 100_000)
+                lines = (f'{{"id":{n},"k":{n % 5000},"v":{n * n % 997 + more}}}\n' for n in numbers)
+                file.write("".join(lines).encode())
+    sides = [tmp_path / name for name in ("in.jsonl.zst", "out.jsonl.zst")]
+    words = [sys.executable, "-m", "tickproof", "judge", *sides, "--identity", "id", "--key", "k"]
+    peak = 0
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as judge:
+        while judge.poll() is None:
+            with contextlib.suppress(NoSuchProcess):
+                used = psutil.Process(judge.pid).memory_info()
+                peak = max(peak, used.rss - used.shared)
+            time.sleep(0.02)
+    assert judge.returncode == value
+    assert 0 < peak < MOST

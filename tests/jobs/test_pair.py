@@ -7,8 +7,10 @@ import gzip
 import json
 import os
 import random
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +30,7 @@ from tickproof.conformance.jobs.comparison import Kind, canonical
 from tickproof.conformance.jobs.fingerprints import Hashing, normal
 from tickproof.conformance.jobs.pair import Found, Rules
 from tickproof.conformance.verdicts import Verdict
+from tickproof.generators import spill
 
 Values = dict[str, Any]
 Judge = Callable[..., tuple[int, str, str]]
@@ -38,6 +41,14 @@ ORDERS = [
 ]
 BY_ID = Rules(("id",))
 BY_KEY = Rules(("id",), ("customer",))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> Iterator[None]:
+    """So that these few records lie in several blocks of an array, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spill, "BLOCK", 5)
+        yield
 
 
 def write(path: Path, values: Sequence[Values]) -> Path:
@@ -136,12 +147,31 @@ def test_places_are_those_of_the_whole_file(tmp_path: Path, monkeypatch, name: s
     side = recording.opened("IN", path, {})
     pieces = list(side.pieces(["id"]))
     for piece in pieces:
-        piece.columns(["id"])
+        piece.columns(["id"]) or piece.values(["id"])
     picked = side.picked([199, 0, 49, 50, 51, 120], [one.count for one in pieces])
     assert [int(picked[at].value["id"]) for at in sorted(picked)] == [0, 49, 50, 51, 120, 199]
     line = 1 + 49 * 2 + 2 if name == "in.jsonl" else 51
     word = "line" if "jsonl" in name else "row"
     assert picked[50].where == f"{word} {line}"
+
+
+def test_values_of_a_dictionary_are_those_of_their_texts(tmp_path: Path) -> None:
+    """A dictionary may be larger than a piece, and all rows written out larger than 2 GiB."""
+    texts = [f"{n}-{'x' * 20_000}" for n in range(40)]
+    which = np.arange(200_000) % 41
+    column = pa.DictionaryArray.from_arrays(
+        pa.array(which, pa.int32(), mask=which == 40), pa.array(texts)
+    )
+    pq.write_table(pa.table({"id": np.arange(200_000), "v": column}), tmp_path / "in.parquet")
+    side = recording.opened("IN", tmp_path / "in.parquet", {})
+    hashing, sizes, found = Hashing(), [], []
+    for piece in side.pieces(["v"]):
+        found.append(hashing.column("v", piece.columns(["v"])["v"]))
+        sizes.append(len(found[-1]))
+    expected = np.append(hashing.column("v", texts), np.uint64(0))
+    assert np.array_equal(np.concatenate(found), expected[which])
+    assert len(sizes) > 100
+    assert side.picked([199_999], sizes)[199_999].value == {"id": 199_999, "v": texts[199_999 % 41]}
 
 
 # -- against slow and obvious versions -----------------------------------------------------------
@@ -232,7 +262,10 @@ def test_columns_of_arrays_are_hashed_as_their_values_are(values: list, kind: st
             assume(False)  # no column of Parquet
         side = recording.opened("IN", path, {})
         quick = np.concatenate(
-            [hashing.column("v", piece.columns(["v"])["v"]) for piece in side.pieces(["v"])]
+            [
+                hashing.column("v", (piece.columns(["v"]) or piece.values(["v"]))["v"])
+                for piece in side.pieces(["v"])
+            ]
         )
         read = [one.value.get("v") for one in side.records()]
     assert quick.tolist() == hashing.column("v", read).tolist()
@@ -387,6 +420,37 @@ def test_what_is_no_regular_file_is_said(judge: Judge, tmp_path: Path) -> None:
     }.items():
         status, _, err = judge(name, "out.jsonl", "--identity", "id")
         assert status == 2 and said in err, name
+
+
+def test_a_line_that_is_no_record_is_said(judge: Judge, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", ORDERS)
+    (tmp_path / "out.jsonl").write_bytes(b'{"id":"' + b"x" * 9_000_000)
+    status, _, err = judge("in.jsonl", "out.jsonl", "--identity", "id")
+    assert status == 2 and "out.jsonl: line 1: expected at most 8,388,608 bytes" in err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], capture_output=True
+    ).returncode:
+        pytest.skip("mount is not allowed here")
+    try:
+        orders = [{"id": n} for n in range(4_000)]
+        sides = [write(tmp_path / name, orders) for name in ("in.jsonl", "out.jsonl")]
+        done = subprocess.run(
+            [sys.executable, "-m", "tickproof", "judge", *sides, "--identity", "id"],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"TMPDIR": str(small)},
+        )
+    finally:
+        subprocess.run(["umount", small], check=True)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert f"kit-error: {small}: No space left on device: make room in the folder" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
