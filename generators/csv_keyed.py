@@ -12,11 +12,12 @@ from tickproof.generators.csv_table import batches
 from tickproof.generators.decimals import parse
 from tickproof.generators.layouts import COUNT_IN, framed
 from tickproof.generators.partitions import Chunk, Source
+from tickproof.generators.spill import Spill
 
 
 def read_keyed(path: Path) -> np.ndarray:
     """Return the rows as framed COUNT_IN records; raises CsvError with line and column."""
-    pieces = []
+    read = Spill(framed(COUNT_IN))
     for batch in batches(path, ("key", "value")):
         key, value = parse(batch.columns["key"], 0), parse(batch.columns["value"], 0)
         batch.reject("key", key.bad, "not a whole number: {}")
@@ -30,8 +31,8 @@ def read_keyed(path: Path) -> np.ndarray:
         rows["size"] = COUNT_IN.itemsize
         rows["payload"]["key"] = key.value
         rows["payload"]["value"] = np.where(value.negative, 0 - value.value, value.value).view("i8")
-        pieces.append(rows)
-    return np.concatenate(pieces)
+        read.append(rows)
+    return read.array()
 
 
 def csv_source(recipe: dict[str, Any]) -> Source:

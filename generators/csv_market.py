@@ -39,12 +39,14 @@ from tickproof.generators.numbers import chunk_records
 from tickproof.generators.partitions import Source
 from tickproof.generators.plausibility import Doubt
 from tickproof.generators.reading import USUAL, Reading, Ties
+from tickproof.generators.spill import Spill, blocks, copied, places, spilled, taken, zeros
 from tickproof.generators.spread_rule import DECIMALS, MAX_PRICE, MOST_DECIMALS
 from tickproof.generators.symbols import aliases, with_words, words
 
 MAX_SIZE: Final = 2**32 - 1
 QUOTE_COLUMNS: Final = ("ts_ns", "symbol", "bid", "offer", "bid_size", "offer_size")
 ORDER_COLUMNS: Final = ("ts_ns", "symbol", "side", "price", "qty")
+_LAYOUTS: Final = {QUOTE_COLUMNS: QUOTE, ORDER_COLUMNS: ORDER}
 #: The column that says what is first of one time, with ties "file".
 SEQUENCE: Final = "seq"
 #: What stands for no price, beside an empty field: NaN, and 2**63 - 1 as an integer, in
@@ -294,15 +296,25 @@ class _Rows:
                 for column in columns:
                     self.records["payload"][column][start:end] *= 10 ** (decimals - known)
 
-    def keep(self, rows: np.ndarray) -> None:
-        """Keep some rows, by a mask or by their numbers."""
-        self.records = self.records[rows]
-        self.sequence = None if self.sequence is None else self.sequence[rows]
+    @property
+    def payload(self) -> np.ndarray:
+        """The records without what frames them."""
+        return self.records["payload"]
+
+    def times(self) -> np.ndarray:
+        """Return the time of each row (uint64)."""
+        return copied(self.payload["event_ns"])
+
+    def keep(self, at: np.ndarray) -> None:
+        """Keep some rows, by their numbers."""
+        whole = self.records.view(f"V{self.records.itemsize}")  # fields would be copied one by one
+        self.records = taken(whole, at).view(self.records.dtype)
+        self.sequence = None if self.sequence is None else taken(self.sequence, at)
 
     def sort(self) -> None:
         """Bring the rows into the order of time."""
-        times = self.records["payload"]["event_ns"]
-        if np.any(times[1:] < times[:-1]):
+        times = self.times()
+        if any(np.any(times[1:][some] < times[:-1][some]) for some in blocks(len(times) - 1)):
             self.keep(np.argsort(times, kind="stable"))
 
 
@@ -318,14 +330,14 @@ def read_market(quotes: Path, orders: Path, reading: Reading = USUAL) -> MarketC
     steps = [
         doubt
         for name, rows in files.items()
-        for doubt in plausibility.steps_back(name, rows.records["payload"]["event_ns"])
+        for doubt in plausibility.steps_back(name, rows.payload["event_ns"])
     ]
     if reading.missing_side == "skip":
-        quote.keep((quote.records["payload"]["bid"] > 0) & (quote.records["payload"]["offer"] > 0))
+        quote.keep(places((quote.payload["bid"] > 0) & (quote.payload["offer"] > 0)))
     for rows in files.values():
         rows.sort()
-    merged = _merged(quote, order, reading.ties)
-    payloads = [rows.records["payload"] for rows in files.values()]
+    merged, times = _merged(quote, order, reading.ties)
+    payloads = [rows.payload for rows in files.values()]
     names = list(reader.codes)
     doubts = (
         *steps,
@@ -337,9 +349,9 @@ def read_market(quotes: Path, orders: Path, reading: Reading = USUAL) -> MarketC
     alias = aliases(names)
     word = words([alias[name] for name in names])
     for payload, number in zip(payloads, ("quote_id", "order_id"), strict=True):
-        payload["symbol"] = word[payload["symbol"].astype(np.int64)]
-        payload[number] = np.arange(1, len(payload) + 1)
-    times = np.concatenate([payload["event_ns"] for payload in payloads])[merged]
+        for some in blocks(len(payload)):
+            payload["symbol"][some] = word[payload["symbol"][some].astype(np.int64)]
+            payload[number][some] = np.arange(some.start + 1, some.stop + 1)
     renamed = {alias[name]: name for name in names if alias[name] != name}
     return MarketCsv(quote.records, order.records, times, merged, decimals, finest, doubts, renamed)
 
@@ -350,29 +362,38 @@ def _rows(
     """Return all rows of one file in its order."""
     reader.latest = np.uint64(0)
     sequenced = reader.reading.ties == "file"
-    records, sequences, pieces, start = [], [], [], 0
+    records, sequence = Spill(with_words(_LAYOUTS[columns])), Spill(np.uint64)
+    pieces, start = [], 0
     for batch in batches(path, (*columns, SEQUENCE) if sequenced else columns):
         made = make(batch)
         if sequenced:
-            sequences.append(reader.whole(batch, SEQUENCE, "a number"))
+            sequence.append(reader.whole(batch, SEQUENCE, "a number"))
         batch.check()
         records.append(made)
         pieces.append((start, reader.unit.decimals))
         start += len(made)
-    whole = np.concatenate(records)
-    return _Rows(whole, np.concatenate(sequences) if sequenced else None, pieces)
+    numbers = sequence.array()
+    return _Rows(records.array(), numbers if sequenced else None, pieces)
 
 
-def _merged(quotes: _Rows, orders: _Rows, ties: Ties) -> np.ndarray:
-    """Return the order of both by time, as positions in quotes + orders."""
-    times = [rows.records["payload"]["event_ns"] for rows in (quotes, orders)]
+def _merged(quotes: _Rows, orders: _Rows, ties: Ties) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of both by time, as positions in quotes + orders, and their times."""
+    times = [rows.times() for rows in (quotes, orders)]
+    joined = spilled(times, np.uint64)
     if quotes.sequence is not None and orders.sequence is not None:
-        sequence = np.concatenate((quotes.sequence, orders.sequence))
-        return np.lexsort((sequence, np.concatenate(times)))
-    if ties == "quote-first":
-        return np.argsort(np.concatenate(times), kind="stable")
-    found = np.argsort(np.concatenate(times[::-1]), kind="stable")
-    return np.where(found < len(times[1]), found + len(times[0]), found - len(times[1]))
+        sequence = spilled((quotes.sequence, orders.sequence), np.uint64)
+        found = np.lexsort((sequence, joined))
+    else:
+        found = zeros(len(joined), np.int64)
+        for own, other, begin, is_first in (
+            (times[0], times[1], 0, ties == "quote-first"),
+            (times[1], times[0], len(times[0]), ties != "quote-first"),
+        ):
+            for some in blocks(len(own)):
+                before = np.searchsorted(other, own[some], "left" if is_first else "right")
+                at = np.arange(some.start, some.stop)
+                found[at + before] = begin + at
+    return found, taken(joined, found)
 
 
 def write_market_csv(

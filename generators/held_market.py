@@ -1,4 +1,4 @@
-"""A market that is held in memory: quotes, orders, and the order in which they come."""
+"""A market that is held whole: quotes, orders, and the order in which they come."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tickproof.generators.partitions import Chunk, Source
 
 @dataclass(frozen=True)
 class HeldMarket:
-    """A market in memory.
+    """A market, in arrays in memory or mapped into it.
 
     quotes, orders: framed records, each in time order. times: event_ns of the merged
     stream. order: for each merged record, its position in quotes + orders.

@@ -6,6 +6,7 @@ does not change what is read: it is a warning, or with ``strict`` an error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from tickproof.generators.spill import Spill, blocks, places
 from tickproof.generators.spread_rule import rejects, spread_limit
 
 #: Fewer orders, or prices, than these say nothing by being all alike.
@@ -198,9 +200,14 @@ def counted(counts: Mapping[str, int], *, chosen: bool) -> Iterator[Doubt]:
 
 def steps_back(file: str, times: np.ndarray) -> Iterator[StepsBack]:
     """Yield the doubt about times (uint64) in the order of their file, if there is one."""
-    back = np.flatnonzero(times[1:] < times[:-1])
-    if len(back):
-        yield StepsBack(file, len(back), len(times), int((times[back] - times[back + 1]).max()))
+    steps, furthest = 0, 0
+    for some in blocks(len(times)):
+        piece = times[max(some.start - 1, 0) : some.stop]
+        back = np.flatnonzero(piece[1:] < piece[:-1])
+        steps += len(back)
+        furthest = max(furthest, int((piece[back] - piece[back + 1]).max(initial=0)))
+    if steps:
+        yield StepsBack(file, steps, len(times), furthest)
 
 
 def latest_quotes(symbols: np.ndarray, is_quote: np.ndarray) -> np.ndarray:
@@ -228,56 +235,87 @@ def doubts(
     yield from _times(quotes["event_ns"], orders["event_ns"])
     yield from _symbols(quotes["symbol"], orders["symbol"], names)
     yield from _whole_prices(quotes["bid"], quotes["offer"], 10**decimals)
-    symbols = np.concatenate((quotes["symbol"], orders["symbol"]))[merged]
-    is_quote = merged < len(quotes)
-    place = latest_quotes(symbols, is_quote)
-    seen = place >= 0
-    quote = np.where(seen, merged[place], 0)
-    bid, offer = quotes["bid"][quote], quotes["offer"][quote]
-    price = orders["price"][merged[~is_quote] - len(quotes)]
-    yield from _scale(price, np.where(seen & (bid > 0) & (offer > 0), bid + offer, 0))
-    rejected = rejects(bid, offer, seen, spread_limit(decimals))
-    if len(orders) >= LEAST and (rejected.all() or not rejected.any()):
-        yield OneVerdict(len(orders), bool(rejected[0]))
+    ratios, rejected, limit = Spill(np.float64), 0, spread_limit(decimals)
+    for price, bid, offer, seen in _orders_met(quotes, orders, merged, len(names)):
+        told = (price > 0) & seen & (bid > 0) & (offer > 0)
+        ratios.append(2 * price[told] / (bid + offer)[told])
+        rejected += int(np.count_nonzero(rejects(bid, offer, seen, limit)))
+    yield from _scale(ratios.array())
+    if len(orders) >= LEAST and rejected in (0, len(orders)):
+        yield OneVerdict(len(orders), rejected > 0)
+
+
+def _orders_met(
+    quotes: np.ndarray, orders: np.ndarray, merged: np.ndarray, symbols: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield the price of some orders at a time, the bid and offer that each meets, if any."""
+    latest = np.full(symbols, -1)
+    for some in blocks(len(merged)):
+        at = merged[some]
+        is_quote = at < len(quotes)
+        quoted, ordered = at[is_quote], at[~is_quote] - len(quotes)
+        symbol = np.empty(len(at), np.int64)
+        symbol[is_quote], symbol[~is_quote] = quotes["symbol"][quoted], orders["symbol"][ordered]
+        place = latest_quotes(symbol, is_quote)
+        quote = np.where(place >= 0, at[place], latest[symbol[~is_quote]])
+        latest[symbol[is_quote]] = quoted  # of one symbol, the last
+        seen = quote >= 0
+        met = np.where(seen, quote, 0)
+        yield orders["price"][ordered], quotes["bid"][met], quotes["offer"][met], seen
 
 
 def _times(quotes: np.ndarray, orders: np.ndarray) -> Iterator[TimesApart]:
     spans = [(int(times[0]), int(times[-1])) for times in (quotes, orders)]
     low = np.uint64(max(spans[0][0] - _SLACK_NS, 0))
     high = np.uint64(min(spans[0][1] + _SLACK_NS, 2**64 - 1))
-    outside = int(np.count_nonzero((orders < low) | (orders > high)))
+    pieces = (orders[some] for some in blocks(len(orders)))
+    outside = sum(int(np.count_nonzero((one < low) | (one > high))) for one in pieces)
     if 2 * outside > len(orders):
         yield TimesApart(outside, len(orders), spans[0], spans[1])
 
 
 def _symbols(quotes: np.ndarray, orders: np.ndarray, names: Sequence[str]) -> Iterator[Doubt]:
     known = np.zeros(len(names), bool)
-    known[quotes] = True
-    unknown = ~known[orders]
-    if 2 * np.count_nonzero(unknown) > len(orders):
-        ordered = names[int(orders[np.argmax(unknown)])]
+    for some in blocks(len(quotes)):
+        known[quotes[some]] = True
+    unknown = places(~known[orders])
+    if 2 * len(unknown) > len(orders):
+        ordered = names[int(orders[unknown[0]])]
         quoted = names[int(quotes[0])]
-        yield OtherSymbols(int(unknown.sum()), len(orders), ordered[:40], quoted[:40])
+        yield OtherSymbols(len(unknown), len(orders), ordered[:40], quoted[:40])
 
 
 def _whole_prices(bid: np.ndarray, offer: np.ndarray, unit: int) -> Iterator[WholePrices]:
-    both = (bid > 0) & (offer > 0)
-    prices = np.concatenate((bid[bid > 0], offer[offer > 0]))
-    if len(prices) < LEAST or not both.any() or (prices % unit).any():
+    prices, divisor, spreads = 0, 0, Spill(np.int64)
+    for some in blocks(len(bid)):
+        sides = np.concatenate((bid[some], offer[some]))
+        prices += int(np.count_nonzero(sides > 0))
+        divisor = math.gcd(divisor, int(np.gcd.reduce(sides)))
+        if divisor % unit:
+            return
+        both = (bid[some] > 0) & (offer[some] > 0)
+        spreads.append((offer[some] - bid[some])[both])
+    spread = spreads.array()
+    if prices < LEAST or not len(spread):
         return
     power = 0
-    while not (prices % (unit * 10 ** (power + 1))).any():
+    while not divisor % (unit * 10 ** (power + 1)):
         power += 1
-    spread = int(np.median((offer - bid)[both])) // unit
-    yield WholePrices(len(prices), power, spread)
+    yield WholePrices(prices, power, int(_median(spread)) // unit)
 
 
-def _scale(price: np.ndarray, twice_the_midpoint: np.ndarray) -> Iterator[OtherScale]:
-    told = (price > 0) & (twice_the_midpoint > 0)
-    if np.count_nonzero(told) >= LEAST:
-        ratio = float(np.median(2 * price[told] / twice_the_midpoint[told]))
+def _scale(ratios: np.ndarray) -> Iterator[OtherScale]:
+    """Yield the doubt about orders' prices, as parts of the midpoints that they meet."""
+    if len(ratios) >= LEAST:
+        ratio = _median(ratios)
         if not 1 / _PRICE_RATIO < ratio < _PRICE_RATIO:
-            yield OtherScale(int(told.sum()), ratio)
+            yield OtherScale(len(ratios), ratio)
+
+
+def _median(values: np.ndarray) -> float:
+    """Return the median of an array, which is sorted for it."""
+    values.sort()
+    return (float(values[(len(values) - 1) // 2]) + float(values[len(values) // 2])) / 2
 
 
 def counts(found: Sequence[Doubt]) -> dict[str, int]:

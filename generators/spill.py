@@ -62,6 +62,16 @@ def blocks(count: int) -> Iterator[slice]:
     return (slice(begin, min(begin + BLOCK, count)) for begin in range(0, count, BLOCK))
 
 
+def zeros(count: int, dtype: np.dtype | type) -> np.ndarray:
+    """Return ``count`` zeros; the disk has room for them."""
+    return spilled((np.zeros(some.stop - some.start, dtype) for some in blocks(count)), dtype)
+
+
+def copied(values: np.ndarray) -> np.ndarray:
+    """Return a copy of a one-dimensional array, without gaps between its elements."""
+    return spilled((values[some] for some in blocks(len(values))), values.dtype)
+
+
 def taken(values: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Return values[at]."""
     return spilled((values[at[some]] for some in blocks(len(at))), values.dtype)
@@ -69,7 +79,7 @@ def taken(values: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 def ordered(values: np.ndarray) -> np.ndarray:
     """Return a sorted copy of a one-dimensional array of numbers."""
-    copy = spilled((values[some] for some in blocks(len(values))), values.dtype)
+    copy = copied(values)
     copy.sort()
     return copy
 

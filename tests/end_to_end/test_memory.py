@@ -108,24 +108,50 @@ def test_memory_stays_below_512_mib(tmp_path, name):
     assert 0 < int(peak) * 1024 < MOST, done.stdout
 
 
-@LONG
-@pytest.mark.parametrize("value", [0, 1], ids=["equal", "all other values"])
-def test_packed_recordings_stay_below_512_mib(tmp_path, value):
-    """Mapped files count where they crowd out other memory: not here."""
-    for name, more in (("in.jsonl.zst", 0), ("out.jsonl.zst", value)):
-        with pa.CompressedOutputStream(tmp_path / name, "zstd") as file:
+def recordings(folder: Path, other: int) -> list[str | Path]:
+    """Write two recordings of 64 MiB; return a command that judges them."""
+    sides = [folder / name for name in ("in.jsonl.zst", "out.jsonl.zst")]
+    for path, more in zip(sides, (0, other), strict=True):
+        with pa.CompressedOutputStream(path, "zstd") as file:
             for begin in range(0, 9_200_000, 100_000):
                 numbers = range(begin, begin + 100_000)
                 lines = (f'{{"id":{n},"k":{n % 5000},"v":{n * n % 997 + more}}}\n' for n in numbers)
                 file.write("".join(lines).encode())
-    sides = [tmp_path / name for name in ("in.jsonl.zst", "out.jsonl.zst")]
-    words = [sys.executable, "-m", "tickproof", "judge", *sides, "--identity", "id", "--key", "k"]
+    return ["judge", *sides, "--identity", "id", "--key", "k"]
+
+
+def market(folder: Path, back: int) -> list[str | Path]:
+    """Write a market of 10 million short rows; return a command that reads it."""
+    sides = {
+        "quotes.csv.zst": ("ts_ns,symbol,bid,offer,bid_size,offer_size", ",A,1.01,1.02,1,1\n"),
+        "orders.csv.zst": ("ts_ns,symbol,side,price,qty", ",A,B,1.01,1\n"),
+    }
+    for name, (head, row) in sides.items():
+        with pa.CompressedOutputStream(folder / name, "zstd") as file:
+            file.write(f"{head}\n".encode())
+            for begin in range(0, 5_000_000, 100_000):
+                file.write(
+                    "".join(f"{abs(n - back)}{row}" for n in range(begin, begin + 100_000)).encode()
+                )
+    paths = [folder / name for name in sides]
+    return ["generate", "market", "--from-csv", *paths, "--out", folder / "market.log"]
+
+
+@LONG
+@pytest.mark.parametrize(
+    ("make", "seed", "status"),
+    [(recordings, 0, 0), (recordings, 1, 1), (market, 0, 0), (market, 9_000_000, 0)],
+    ids=["equal", "all other values", "a market", "a market that goes back"],
+)
+def test_packed_input_stays_below_512_mib(tmp_path, make, seed, status):
+    """Pages of mapped files do not count: they make room where other memory is short."""
+    words = [sys.executable, "-m", "tickproof", *make(tmp_path, seed)]
     peak = 0
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as judge:
-        while judge.poll() is None:
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as command:
+        while command.poll() is None:
             with contextlib.suppress(NoSuchProcess):
-                used = psutil.Process(judge.pid).memory_info()
+                used = psutil.Process(command.pid).memory_info()
                 peak = max(peak, used.rss - used.shared)
             time.sleep(0.02)
-    assert judge.returncode == value
+    assert command.returncode == status
     assert 0 < peak < MOST
