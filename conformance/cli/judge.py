@@ -101,7 +101,8 @@ def judge(
 
     rules = pair.Rules(identity, key, value or None, ignore, delivery, unordered, complete, oracle)
     with tempfile.TemporaryDirectory(prefix="tickproof-judge-") as folder:
-        found = pair.judged(*_opened(given, output, rules, types, Path(folder)), rules)
+        sides = _opened(given, output, rules, types, Path(folder))
+        found = pair.judged(*sides, rules, Path(folder))
     outcomes = pair_report.outcomes(found, rules, examples)
     verdicts = [one.verdict for one in outcomes]
     if as_json:

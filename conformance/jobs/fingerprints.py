@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -39,6 +39,12 @@ def normal(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return _with(list, value, enumerate(value))
     return plain(value)
+
+
+def identity(value: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return some fields of a record as one text, the same for what is equal."""
+    parts = [normal(value.get(name)) for name in names]
+    return canonical(parts[0] if len(parts) == 1 else parts)
 
 
 def _with(kind: type, value: Any, items: Iterable[tuple[Any, Any]]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,13 @@ Expect = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 def outputs(
     expect: Expect, path: Path, records: Iterable[Record]
-) -> list[tuple[Record, dict[str, Any]]]:
-    """Return each output that is due, with the record that it answers, in the order of records.
+) -> Iterator[tuple[Record, dict[str, Any]]]:
+    """Yield each output that is due, with the record that it answers, in the order of records.
 
     The state of a key begins as {} and is the function's to change. It returns an object, a list
     of objects, or None. Raises InvalidFile that names the record.
     """
     states: dict[str, dict[str, Any]] = {}
-    found = []
     for record in records:
         try:
             given = expect(states.setdefault(record.key, {}), dict(record.value))
@@ -41,8 +40,7 @@ def outputs(
                 got = shown(repr(one), 80)
                 what = f"the oracle, at {record}: expected objects, or None; got {got}"
                 raise InvalidFile(path, [what])
-            found.append((record, dict(one)))
-    return found
+            yield record, dict(one)
 
 
 def row(table: OutputTable, record: Record, value: Mapping[str, Any]) -> Row:

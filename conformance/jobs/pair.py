@@ -6,10 +6,10 @@ held against each other by `comparison`.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -17,9 +17,10 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof.conformance.errors import InvalidFile, RequestError
-from tickproof.conformance.jobs import comparison, oracle, records, user_code
+from tickproof.conformance.jobs import comparison
 from tickproof.conformance.jobs.comparison import Claims, Kind, Level, canonical
-from tickproof.conformance.jobs.fingerprints import Hashing, combined, normal
+from tickproof.conformance.jobs.due import Due
+from tickproof.conformance.jobs.fingerprints import Hashing, combined, identity, normal
 from tickproof.conformance.jobs.recording import Columns, Csv, Piece, Placed, Recording
 from tickproof.conformance.report import machine
 from tickproof.conformance.text import shown
@@ -39,8 +40,6 @@ _EXACT: Final = 100_000
 #: Sorted fingerprints are compared in this many slices, most of which are equal.
 _SLICES: Final = 4_096
 _WORKERS: Final = 8
-
-Places = Mapping[str, Sequence[Placed]]
 
 
 @dataclass(frozen=True)
@@ -125,19 +124,43 @@ class _Side:
         return self.recording.picked((int(one) for one in indices), self.counts)
 
 
-def judged(given: Recording, output: Recording, rules: Rules) -> Found:
-    """Return what is wrong with an output; raises InvalidFile, RequestError."""
-    return (_by_oracle if rules.oracle else _by_identity)(given, output, rules)
+@dataclass
+class _Records:
+    """Records of one identity, in their order; values: the fields to compare, as text."""
+
+    indices: list[int] = field(default_factory=list)
+    records: list[Placed] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
+
+    def valued(self, value: str) -> tuple[Placed, ...]:
+        """Return the records of a value."""
+        return tuple(self.records[at].source for at, one in enumerate(self.values) if one == value)
 
 
-# -- by identity ---------------------------------------------------------------------------------
+def judged(given: Recording, output: Recording, rules: Rules, folder: Path) -> Found:
+    """Return what is wrong with an output; raises InvalidFile, RequestError.
+
+    folder: takes what an oracle makes of the input.
+    """
+    if rules.oracle is None:
+        return _compared(given, output, rules)
+    if not rules.key:
+        raise RequestError("--oracle: expected together with --key, whose state it is given")
+    if given.gone:
+        raise InvalidFile(given.path, [f"an oracle needs the whole input; {given.gone}"])
+    due = Due(given, rules.oracle, rules.key, folder)
+    names = rules.identity or rules.key
+    ordered_by = rules.key if {*rules.key} <= {*output.fields()} else names
+    found = _compared(due, output, replace(rules, identity=names, key=ordered_by))
+    found.records_in = due.inputs
+    return found
 
 
-def _by_identity(given: Recording, output: Recording, rules: Rules) -> Found:
+def _compared(given: Recording, output: Recording, rules: Rules) -> Found:
     fields = _compared_fields(given, output, rules)
     hashing = Hashing()
     due = _fingerprints(given, rules, fields, hashing)
-    if not len(due.rows):
+    if not len(due.rows) and not isinstance(given, Due):
         raise InvalidFile(given.path, ["expected records; there are none"])
     got = _fingerprints(output, rules, fields, hashing)
     found = Found(len(due.rows), len(got.rows), fields, gone=given.gone)
@@ -163,10 +186,11 @@ def _compared_fields(given: Recording, output: Recording, rules: Rules) -> tuple
                     raise RequestError(
                         f"--{option} {shown(name, 80)}: {side} has no such field; it has {has}"
                     )
-    left = {*rules.identity, *rules.ignore}
-    both = set(sides[output.name]) - left
-    values = sides[given.name] if rules.values is None else rules.values
-    fields = tuple(name for name in values if name in both)
+    values: Sequence[str] = sides[given.name] if rules.values is None else rules.values
+    # An oracle says what is due, whether the output has it or not.
+    known = {*values} if isinstance(given, Due) else {*sides[output.name]}
+    left = known - {*rules.identity, *rules.ignore}
+    fields = tuple(name for name in values if name in left)
     used = (*rules.identity, *rules.key, *fields)
     _expect_types(given, output, used)
     _expect_types(output, given, used)
@@ -211,7 +235,7 @@ def _fingerprints(
                 each = hashed(piece.values(needed))
         for name in (*rules.identity, *rules.key):
             if not each[name].all() and (bare := _without(piece, name)):
-                _expect_values(bare, [name], recording.path)
+                bare.expect([name], recording.path)
         ids = combined([each[name] for name in rules.identity], piece.count)
         rows = combined([ids, *(each[name] for name in fields)], piece.count)
         keys = combined([each[name] for name in rules.key], piece.count) if own_keys else ids
@@ -296,28 +320,37 @@ def _explain(
     strange = in_got[_first(~_members(got.ids, distinct(taken(due.ids, in_due)), in_got))]
     there = np.union1d(in_got[_first(_members(got.ids, ids, in_got))], strange)
     found.beyond = len(in_due) + len(in_got) - len(first) - len(there)
-    dues, gots = due.picked(first), got.picked(there)
-    places_due, places_got = _by_id(dues, rules), _by_id(gots, rules)
+    dues, gots = (
+        _by_id(one, found.fields, rules) for one in (due.picked(first), got.picked(there))
+    )
     wrong = comparison.compared(
         rules.level if rules.level is not Level.SEQUENCE else Level.MULTISET,
-        _rows(places_due, found.fields),
-        _rows(places_got, found.fields),
+        {id_: one.values for id_, one in dues.items()},
+        {id_: one.values for id_, one in gots.items()},
         rules.claims,
     )
-    holes = _holes(due, of_due, got, in_got, first, rules)
+    unanswered = {id_: _unanswered(one.values, gots[id_].values) for id_, one in dues.items()}
+    open_ = {dues[id_].indices[at] for id_, some in unanswered.items() for at in some}
+    answered = np.array([int(index) for index in first if int(index) not in open_], np.int64)
+    later = _later(due, of_due, taken(got.ids, in_got), first, answered, rules)
     for one in wrong:
-        mine, theirs = places_due.get(one.key, {}), places_got.get(one.key, {})
+        mine, theirs = dues[one.key], gots[one.key]
+        if one.kind is Kind.LOST:
+            is_lost = {at: rules.complete or later(mine.indices[at]) for at in unanswered[one.key]}
+            for some, into in ((True, found.differences), (False, found.missing)):
+                if at := [place for place, lost in is_lost.items() if lost is some]:
+                    inputs = tuple(mine.records[place].source for place in at)
+                    into.append(Difference(one.kind, one.key, mine.values[at[0]], "", inputs))
+            continue
         made = Difference(
             one.kind,
             one.key,
             one.expected,
             one.actual,
-            tuple(mine.values()),
-            tuple(theirs.values()),
+            mine.valued(one.expected or one.actual),
+            theirs.valued(one.actual),
         )
-        if one.kind is Kind.LOST and not rules.complete and not holes(max(mine)):
-            found.missing.append(made)
-        elif one.kind is Kind.VALUE and not mine and due.recording.gone:
+        if one.kind is Kind.VALUE and not mine.values and due.recording.gone:
             found.unmatched.append(made)
         else:
             found.differences.append(made)
@@ -328,24 +361,16 @@ def _first(mask: np.ndarray) -> np.ndarray:
     return places(mask)[:_EXACT]
 
 
-def _by_id(picked: Mapping[int, Placed], rules: Rules) -> dict[str, dict[int, Placed]]:
-    found: dict[str, dict[int, Placed]] = defaultdict(dict)
+def _by_id(
+    picked: Mapping[int, Placed], fields: Sequence[str], rules: Rules
+) -> defaultdict[str, _Records]:
+    found: defaultdict[str, _Records] = defaultdict(_Records)
     for index, one in picked.items():
-        found[_identity(one.value, rules.identity)][index] = one
+        records = found[identity(one.value, rules.identity)]
+        records.indices.append(index)
+        records.records.append(one)
+        records.values.append(_value(one.value, fields))
     return found
-
-
-def _identity(value: Mapping[str, Any], names: Sequence[str]) -> str:
-    parts = [normal(value.get(name)) for name in names]
-    return canonical(parts[0] if len(parts) == 1 else parts)
-
-
-def _rows(
-    picked: Mapping[str, Mapping[int, Placed]], fields: Sequence[str]
-) -> dict[str, list[str]]:
-    return {
-        key: [_value(one.value, fields) for one in some.values()] for key, some in picked.items()
-    }
 
 
 def _value(value: Mapping[str, Any], fields: Sequence[str]) -> str:
@@ -353,26 +378,48 @@ def _value(value: Mapping[str, Any], fields: Sequence[str]) -> str:
     return canonical(kept)
 
 
-def _holes(
-    due: _Side, of_due: np.ndarray, got: _Side, in_got: np.ndarray, first: np.ndarray, rules: Rules
+def _unanswered(due: Sequence[str], got: Sequence[str]) -> list[int]:
+    """Return the places of the values due that no output of the same identity answers.
+
+    An output of another value answers the first that is left; one that is there twice, none.
+    """
+    left, known, found = Counter(got), {*due}, list[int]()
+    for at, value in enumerate(due):
+        if left[value]:
+            left[value] -= 1
+        else:
+            found.append(at)
+    return found[sum(count for value, count in left.items() if value not in known) :]
+
+
+def _later(
+    due: _Side,
+    of_due: np.ndarray,
+    of_others: np.ndarray,
+    first: np.ndarray,
+    answered: np.ndarray,
+    rules: Rules,
 ) -> Callable[[int], bool]:
     """Return what tells whether a later record of the key of one of the first has an output.
 
-    If a key keeps its order, a record before such a one is lost for certain.
+    If a key keeps its order, a record before such a one is lost for certain. of_others: identities
+    of the outputs that have no equal. answered: those of the first that have an output.
     """
     if not rules.ordered:
         return lambda _: False
-    keys, answers = np.unique(due.keys[first]), distinct(taken(got.ids, in_got))
+    keys, ids, others = np.unique(due.keys[first]), np.unique(due.ids[first]), distinct(of_others)
     last = np.full(len(keys), -1)
     for some in blocks(len(due.keys)):
-        answered = ~of_due[some] | _members(due.ids[some], answers)
-        at = some.start + np.flatnonzero(_members(due.keys[some], keys) & answered)
+        beyond = _members(due.ids[some], others) & ~_members(due.ids[some], ids)
+        at = np.flatnonzero(_members(due.keys[some], keys) & (~of_due[some] | beyond))
+        at += some.start
         np.maximum.at(last, np.searchsorted(keys, due.keys[at]), at)
+    np.maximum.at(last, np.searchsorted(keys, due.keys[answered]), answered)
 
-    def hole(index: int) -> bool:
+    def later(index: int) -> bool:
         return bool(last[np.searchsorted(keys, due.keys[index])] > index)
 
-    return hole
+    return later
 
 
 def _out_of_order(
@@ -430,112 +477,8 @@ def _by_key(keys: np.ndarray, odd: np.ndarray) -> np.ndarray:
 def _swapped(due: _Side, got: _Side, pairs: Sequence[tuple[int, int]]) -> list[Difference]:
     dues = due.picked(np.array([one for one, _ in pairs[:_EXACT]], np.int64))
     gots = got.picked(np.array([one for _, one in pairs[:_EXACT]], np.int64))
-    return [
-        Difference(Kind.ORDER, "", str(dues[a]), str(gots[b]), (dues[a],), (gots[b],))
-        for a, b in pairs[:_EXACT]
-    ]
-
-
-# -- by an oracle --------------------------------------------------------------------------------
-
-
-def _by_oracle(given: Recording, output: Recording, rules: Rules) -> Found:
-    assert rules.oracle is not None
-    if not rules.key:
-        raise RequestError("--oracle: expected together with --key, whose state it is given")
-    if given.gone:
-        raise InvalidFile(given.path, [f"an oracle needs the whole input; {given.gone}"])
-    file, _, function = rules.oracle.rpartition(":")
-    path = Path(file)
-    expect = user_code.function(path.parent, f"{path.name}:{function}")
-    dues, inputs = _due(given, expect, path, rules)
-    gots: Places = defaultdict(list)
-    for one in _at_most(output):
-        gots[_grouped_by(one, rules, output.path)].append(one)  # type: ignore[attr-defined]
-    found = Found(inputs, sum(map(len, gots.values())), _fields(dues, rules))
-    found.repeated_keys = any(len(one) > 1 for one in dues.values())
-    wanted = {key: [_kept(value, rules) for _, value in some] for key, some in dues.items()}
-    there = {key: [_kept(one.value, rules) for one in some] for key, some in gots.items()}
-    for key, values in wanted.items():
-        if not rules.complete and rules.ordered:
-            end = _answered(values, there.get(key, ()))
-            if end < len(values):
-                found.missing.append(
-                    Difference(Kind.LOST, key, values[end], "", (dues[key][end][0],))
-                )
-                del values[end:]
-    for wrong in comparison.compared(rules.level, wanted, there, rules.claims):
-        at = {value: n for n, value in reversed(list(enumerate(wanted.get(wrong.key, ()))))}
-        to = {value: n for n, value in enumerate(there.get(wrong.key, ()))}
-        first, last = at.get(wrong.expected or wrong.actual), to.get(wrong.actual)
-        made = Difference(
-            wrong.kind,
-            wrong.key,
-            wrong.expected,
-            wrong.actual,
-            () if first is None else (dues[wrong.key][first][0],),
-            () if last is None else (gots[wrong.key][last],),
-        )
-        is_open = wrong.kind is Kind.LOST and not (rules.complete or rules.ordered)
-        (found.missing if is_open else found.differences).append(made)
+    found = []
+    for a, b in pairs[:_EXACT]:
+        one, other = dues[a].source, gots[b]
+        found.append(Difference(Kind.ORDER, "", str(one), str(other), (one,), (other,)))
     return found
-
-
-def _due(
-    given: Recording, expect: oracle.Expect, path: Path, rules: Rules
-) -> tuple[dict[str, list[tuple[Placed, dict[str, Any]]]], int]:
-    """Return what the oracle says, with the record that each output answers, and their number."""
-    inputs = list(_at_most(given))
-    if not inputs:
-        raise InvalidFile(given.path, ["expected records; there are none"])
-    asked = []
-    for number, one in enumerate(inputs, 1):
-        _expect_values(one, rules.key, given.path)
-        asked.append(records.Record(number, _identity(one.value, rules.key), 0, one.value, b""))
-    found = defaultdict(list)
-    for record, value in oracle.outputs(expect, path, asked):
-        made = Placed(f"the oracle, at {record}", value)
-        placed = inputs[record.number - 1]
-        found[_grouped_by(made, rules, path)].append((placed, value))
-    return found, len(inputs)
-
-
-def _at_most(recording: Recording) -> Iterator[Placed]:
-    for number, one in enumerate(recording.records()):
-        if number == records.MOST:
-            what = f"expected at most {records.MOST:,} records with --oracle"
-            raise InvalidFile(recording.path, [what])
-        yield one
-
-
-def _grouped_by(one: Placed, rules: Rules, path: Path) -> str:
-    """Return the identity of an output, that of its key if there is no other."""
-    names = rules.identity or rules.key
-    _expect_values(one, names, path)
-    return _identity(one.value, names)
-
-
-def _expect_values(one: Placed, names: Sequence[str], path: Path) -> None:
-    for name in names:
-        if one.value.get(name) is None:
-            got = shown(canonical(one.value), 200)
-            raise InvalidFile(path, [f"{one.where}: expected a value of {name!r}; got {got}"])
-
-
-def _kept(value: Mapping[str, Any], rules: Rules) -> str:
-    names = value if rules.values is None else rules.values
-    return _value(value, [one for one in names if one not in rules.ignore])
-
-
-def _fields(
-    dues: Mapping[str, Sequence[tuple[Placed, dict[str, Any]]]], rules: Rules
-) -> tuple[str, ...]:
-    first = next((some[0][1] for some in dues.values()), {})
-    return tuple(one for one in rules.values or first if one not in rules.ignore)
-
-
-def _answered(due: Sequence[str], got: Sequence[str]) -> int:
-    """Return how many outputs, the first of a key, are answered or passed over for certain."""
-    there = set(got)
-    last = max((at for at, one in enumerate(due, 1) if one in there), default=0)
-    return max(last, min(len(due), len(got)))

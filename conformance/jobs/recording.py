@@ -22,6 +22,7 @@ import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 
 from tickproof.conformance.errors import InvalidFile, out_of_reach
+from tickproof.conformance.jobs.comparison import canonical
 from tickproof.conformance.jobs.declaration import CellType
 from tickproof.conformance.jobs.records import converted, expect_columns, plain
 from tickproof.conformance.text import shown
@@ -56,14 +57,31 @@ _ARROW_TYPES: Final = {
 
 @dataclass(frozen=True)
 class Placed:
-    """One record and where it is, as "line 3" or "partition 0, offset 7"."""
+    """One record and where it is, as "line 3" or "partition 0, offset 7".
+
+    answers: the input of which an oracle made it.
+    """
 
     where: str
     value: Values
+    answers: Placed | None = None
 
     def __str__(self) -> str:
         text = json.dumps(self.value, ensure_ascii=False, default=str)
         return f"{self.where}: {shown(text, 300)}"
+
+    @property
+    def source(self) -> Placed:
+        """The record as a story shows it: of what an oracle says, the input."""
+        return self.answers or self
+
+    def expect(self, names: Sequence[str], path: Path) -> None:
+        """Raise InvalidFile if a field is not there, or null."""
+        for name in names:
+            if self.value.get(name) is None:
+                got = shown(canonical(self.value), 200)
+                said = f"{self.where}: expected a value of {name!r}; got {got}"
+                raise InvalidFile(path, [said])
 
 
 class Piece(ABC):

@@ -494,7 +494,7 @@ class Session:
             return None
         (records,) = self._inputs.values()
         expect = user_code.function(self._job.folder, name)
-        return oracle.outputs(expect, self._job.folder / name.rpartition(":")[0], records)
+        return list(oracle.outputs(expect, self._job.folder / name.rpartition(":")[0], records))
 
     def _due_rows(self, name: str) -> list[Row]:
         """Return the rows that the oracle gives an output: of a table, the last of each row."""

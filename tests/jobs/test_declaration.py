@@ -402,7 +402,7 @@ def test_an_oracle_that_raises_is_named_with_its_record(folder: Path) -> None:
     expect = user_code.function(folder, "oracle.py:expect")
     made = records.of_input(loaded(folder), "orders", 1)
     with pytest.raises(InvalidFile) as caught:
-        oracle.outputs(expect, folder / "oracle.py", made)
+        list(oracle.outputs(expect, folder / "oracle.py", made))
     assert 'at record 1 {"customer": "a", "n": 1}: KeyError' in str(caught.value)
 
 

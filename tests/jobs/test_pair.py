@@ -74,7 +74,7 @@ def found(
         recording.opened(name, write(tmp_path / f"{name}.jsonl", values), {})
         for name, values in (("IN", due), ("OUT", got))
     ]
-    return pair.judged(*sides, rules)
+    return pair.judged(*sides, rules, tmp_path)
 
 
 def verdicts(one: Found, rules: Rules = BY_KEY) -> dict[str, Verdict]:
@@ -336,9 +336,9 @@ def expect(state, order):
 BY_ORACLE = ("--oracle", "oracle.py:expect", "--key", "customer")
 
 
-def totals(orders: Sequence[Values]) -> list[Values]:
+def totals(orders: Sequence[Values], text: str = ORACLE) -> list[Values]:
     names: dict[str, Any] = {}
-    exec(ORACLE, names)
+    exec(text, names)
     states: dict[str, Values] = {}
     return [names["expect"](states.setdefault(one["customer"], {}), one) for one in orders]
 
@@ -363,6 +363,68 @@ def test_an_oracle_says_what_is_due(
     write(tmp_path / "out.jsonl", change(totals(ORDERS)))
     found_status, out, err = judge("in.jsonl", "out.jsonl", *BY_ORACLE)
     assert (found_status, said in out) == (status, True), out + err
+
+
+AS_IT_IS = "def expect(state, record):\n    return record\n"
+SEQUENCES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3)), max_size=8)
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(SEQUENCES.filter(bool), SEQUENCES)
+def test_what_is_wrong_by_an_oracle_is_what_lists_say(due: list, got: list) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "oracle.py"
+        path.write_text(AS_IT_IS)
+        rules = Rules((), ("k",), oracle=f"{path}:expect")
+        one = found(
+            Path(folder), *([{"k": k, "v": v} for k, v in side] for side in (due, got)), rules
+        )
+    for key in (0, 1):
+        wanted, there = ([v for k, v in side if k == key] for side in (due, got))
+        more = Counter(there) - Counter(wanted)
+        left, open_ = Counter(there), []
+        for at, value in enumerate(wanted):
+            left[value] -= 1
+            if left[value] < 0:
+                open_.append(at)
+        strange = sum(count for value, count in more.items() if value not in wanted)
+        open_ = open_[strange:]
+        last = max((at for at in range(len(wanted)) if at not in open_), default=-1)
+        even = [v for v in range(4) if wanted.count(v) == there.count(v)]
+        sequences = [[v for v in side if v in even] for side in (wanted, there)]
+        assert {d.kind for d in one.differences if d.identity == str(key)} == {
+            kind
+            for kind, holds in {
+                Kind.LOST: any(at < last for at in open_),
+                Kind.TWICE: any(value in wanted for value in more),
+                Kind.VALUE: strange > 0,
+            }.items()
+            if holds
+        }
+        assert [d.identity for d in one.missing].count(str(key)) == any(at > last for at in open_)
+        orders = [d.due[0].value["k"] for d in one.differences if d.kind is Kind.ORDER]
+        assert (key in orders) == (sequences[0] != sequences[1])
+
+
+def test_an_oracle_with_an_identity_holds_to_the_order_of_the_key(tmp_path: Path) -> None:
+    text = ORACLE.replace("{", '{"id": order["id"], ', 1)
+    (tmp_path / "oracle.py").write_text(text)
+    due = totals(ORDERS, text)
+    rules = replace(BY_KEY, oracle=f"{tmp_path / 'oracle.py'}:expect")
+    swapped = [*due[:30], due[37], *due[31:37], due[30], *due[38:]]
+    for got, kinds in ((due, []), (swapped, [Kind.ORDER])):
+        one = found(tmp_path, ORDERS, got, rules)
+        assert ([each.kind for each in one.differences], one.missing) == (kinds, [])
+    (moved,) = one.differences
+    assert moved.due[0].where == "line 31" and moved.got[0].value["id"] == 37
+
+
+def test_a_field_that_an_oracle_gives_and_the_output_lacks_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "oracle.py").write_text(ORACLE)
+    got = [{"customer": one["customer"], "cents": one["cents"]} for one in totals(ORDERS)]
+    rules = Rules((), ("customer",), oracle=f"{tmp_path / 'oracle.py'}:expect")
+    one = found(tmp_path, ORDERS, got, rules)
+    assert one.fields == ("n", "cents") and {each.kind for each in one.differences} == {Kind.VALUE}
 
 
 # -- what is no recording ------------------------------------------------------------------------
