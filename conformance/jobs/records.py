@@ -20,8 +20,10 @@ from tickproof.conformance.jobs.declaration import CellType, InputTable, Job
 from tickproof.conformance.text import shown
 from tickproof.generators.partitioner import Texts, partitions_of
 
-#: A job's records are handled one by one in plain Python.
+#: Rows of an output, and records of an input, which each run is sent. They are handled one
+#: by one in plain Python, in about a kilobyte of memory each.
 MOST: Final = 1_000_000
+MOST_SENT: Final = 250_000
 #: The end of the year 9999.
 _LAST_MS: Final = 253_402_300_799_999
 #: Type of a CSV column -> what its cells match, and what makes a value of one.
@@ -32,7 +34,7 @@ _CELLS: Final[Mapping[CellType, tuple[str, Callable[[str], Any]]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """One message of input: ``number`` counts from 1 in the order in which they are sent.
 
@@ -242,8 +244,9 @@ def expect_columns(path: Path, names: Sequence[str], types: Iterable[str] = ()) 
 
 def _checked(path: Path, table: InputTable, values: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for number, value in enumerate(values, 1):
-        if number > MOST:
-            raise InvalidFile(path, [f"expected at most {MOST:,} records"])
+        if number > MOST_SENT:
+            what = f"expected at most {MOST_SENT:,} records, for each run is sent all of them"
+            raise InvalidFile(path, [what])
         where = f"record {number:,}"
         if not isinstance(value, dict):
             raise InvalidFile(path, [f"{where}: expected an object; got {shown(repr(value), 80)}"])

@@ -275,6 +275,7 @@ def test_a_poisoned_record_lies_beside_the_one_before_it(folder: Path) -> None:
     ("text", "said"),
     [
         ('{"customer": "a"}\n{"n": 1}', "record 2: expected a value of the key 'customer'"),
+        ('{"customer": "a"}\n' * 250_001, "expected at most 250,000 records, for each run is sent"),
         ('{"customer": null}', "record 1: expected a value of the key 'customer'"),
         ('{"customer": ""}', "record 1: expected a value of the key 'customer'"),
         ('{"customer": "a", "n": NaN}', "record 1, field 'n': expected JSON"),
