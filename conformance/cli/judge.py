@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -13,6 +14,7 @@ from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import RequestError
+from tickproof.conformance.jobs.user_code import FUNCTION, FUNCTION_WORDS
 from tickproof.conformance.report import style
 from tickproof.conformance.verdicts import conclusion
 
@@ -37,6 +39,12 @@ def _types(
     return found
 
 
+def _function(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    if given is not None and not re.fullmatch(FUNCTION, given):
+        raise click.UsageError(f"--oracle: expected {FUNCTION_WORDS}; got {given}")
+    return given
+
+
 def _fields(name: str, text: str) -> options.Decorator:
     """Return an option that takes the names of fields."""
     return click.option(
@@ -53,7 +61,8 @@ def _fields(name: str, text: str) -> options.Decorator:
 @_fields("ignore", "What need not be equal.")
 @click.option(
     "--oracle",
-    metavar="FILE.py:FUNCTION",
+    metavar=FUNCTION_WORDS,
+    callback=_function,
     help="Says what is due for (state of the key, record), as that of a job.toml.",
 )
 @click.option(

@@ -23,13 +23,13 @@ from tickproof.conformance.engines.toml_model import (
     Text,
 )
 from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.jobs.user_code import FUNCTION, FUNCTION_WORDS
 from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted
 from tickproof.reference import java
 
 FILE_NAME: Final = "job.toml"
 #: Of a column or field, in the words of an error.
 _NAME: Final = r"[A-Za-z][A-Za-z0-9_-]*"
-_FUNCTION: Final = r"[^:]+\.py:[A-Za-z_]\w*"
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_.][\w.-]*)\}")
 #: A word in braces that is so like a placeholder is a misspelt one, in a file with other words.
 _NEAR: Final = 0.85
@@ -39,7 +39,7 @@ _SQLITE_FILE: Final = "sqlite:///{state}/"
 #: What stands for a database of a server that the kit starts.
 POSTGRESQL: Final = "postgresql"
 
-Function = Annotated[str, matching(_FUNCTION, "FILE.py:FUNCTION")]
+Function = Annotated[str, matching(FUNCTION, FUNCTION_WORDS)]
 #: The path of a file below the folder of job.toml.
 Below = Annotated[
     str, matching(r"(?!/)(?!(.*/)?\.\.(/|$))[^\x00]+", "a path below job.toml's folder")

@@ -12,6 +12,9 @@ from typing import Any, Final
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.text import shown
 
+#: What names a function of a file, and the same in words.
+FUNCTION: Final = r"[^:]+\.py:[A-Za-z_]\w*"
+FUNCTION_WORDS: Final = "FILE.py:FUNCTION"
 #: Calls of a traceback that are shown.
 _FRAMES: Final = 3
 

@@ -524,6 +524,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
         (("--identity", "id", "--types", "id=integer"), "--types id: expected a column of a CSV"),
         (("--identity", "id", "--key", "nobody"), "--key nobody: IN has no such field"),
         (("--oracle", "oracle.py:expect"), "--oracle: expected together with --key"),
+        (("--oracle", "oracle", "--key", "id"), "--oracle: expected FILE.py:FUNCTION; got oracle"),
         (("--oracle", "nothing.py:f", "--key", "id"), "nothing.py: it cannot be loaded"),
     ],
 )
