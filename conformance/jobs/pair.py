@@ -190,8 +190,11 @@ def _compared_fields(given: Recording, output: Recording, rules: Rules) -> tuple
     # An oracle says what is due, whether the output has it or not.
     known = {*values} if isinstance(given, Due) else {*sides[output.name]}
     left = known - {*rules.identity, *rules.ignore}
+    if rules.ordered:  # an output of another key is out of any order
+        left |= {*rules.key} - {*rules.identity}
+        values = list(dict.fromkeys((*values, *rules.key)))
     fields = tuple(name for name in values if name in left)
-    used = (*rules.identity, *rules.key, *fields)
+    used = (*rules.identity, *fields)
     _expect_types(given, output, used)
     _expect_types(output, given, used)
     return fields

@@ -137,6 +137,15 @@ def test_a_changed_double_and_an_answer_to_nothing_are_values(tmp_path: Path) ->
     assert ["answers no record" in line for line in brief] == [True, True]
 
 
+@pytest.mark.parametrize("rules", [{"values": ("cents",)}, {"ignore": ("customer",)}])
+def test_an_output_of_another_key_is_wrong_whatever_is_compared(
+    tmp_path: Path, rules: dict[str, tuple[str, ...]]
+) -> None:
+    got = [{**one, "customer": "c0"} if one["id"] == 50 else one for one in ORDERS]
+    one = found(tmp_path, ORDERS, got, replace(BY_KEY, **rules))
+    assert [(each.kind, each.identity) for each in one.differences] == [(Kind.VALUE, "50")]
+
+
 @pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz", "in.csv", "in.parquet"])
 def test_places_are_those_of_the_whole_file(tmp_path: Path, monkeypatch, name: str) -> None:
     for size in ("_PIECE", "_FIRST", "_ROWS"):
