@@ -619,7 +619,7 @@ class Trial:
         It may have handled all that was allowed, in fewer steps than the moment needs. For another
         number of workers the rest comes once as much time has passed since the first half.
         """
-        still_s = max(3 * self._plan.silence_s, 3 * self._plan.startup_s, 1.5 * self._owned_s + 2)
+        still_s = self._still_s
         if self._plan.workers and not self._more and self._sent >= self._total // 2:
             # Who commits by a timer never stands still.
             self._halved_at = self._halved_at or time.monotonic()
@@ -760,8 +760,10 @@ class Trial:
             limit_s = max(limit_s, _FIRST_SILENCE_S)
         if plan.tells:
             limit_s = max(limit_s, _WITHOUT_END_S)
-        if self._struck_at and (plan.tells or self._moved_at == self._struck_at):
-            limit_s += self._recovery_s  # clients may wait as long as they were told to
+        if self._struck_at:
+            limit_s = max(limit_s, self._still_s)
+            if plan.tells or self._dead_since or self._moved_at == self._struck_at:
+                limit_s += self._recovery_s  # clients may wait as long as they were told to
         startup_s = self._job.table.startup_timeout_s
         if limit_s < startup_s and self._quiet_s > limit_s and not self._has_output():
             # It has not begun to read; or a first output, which may take as long as a start.
@@ -773,6 +775,12 @@ class Trial:
             with contextlib.suppress(BadOutput):
                 self._gave = any(sink.rows() for sink in self._sinks.values())
         return self._gave
+
+    @property
+    def _still_s(self) -> float:
+        """How long a sound job may stand still at work: what the dead own stays theirs a while."""
+        plan = self._plan
+        return max(3 * plan.silence_s, 3 * plan.startup_s, 1.5 * self._owned_s + 2)
 
     @property
     def _recovery_s(self) -> float:

@@ -252,7 +252,10 @@ class Connection:
         """Note the timeout that a request asks for; lower it in the request if it is too long."""
         api = Api(head.key)
         with self._counted():
-            at, asked_ms = wire.timeout(frame[4:], head)
+            found = wire.timeout(frame[4:], head)
+            if found is None:
+                return frame
+            at, asked_ms = found
             self._hub.traffic.timeouts_ms.setdefault(api, set()).add(asked_ms)
             if asked_ms > (most := self._hub.longest_ms.get(api, asked_ms)):
                 frame = memoryview(bytearray(frame))

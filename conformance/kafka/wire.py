@@ -105,11 +105,13 @@ def header(frame: memoryview) -> Header:
     return Header(*_HEADER.unpack_from(frame))
 
 
-def timeout(frame: memoryview, head: Header) -> tuple[int, int]:
-    """Return offset and value, in ms, of the timeout in one of `TIMEOUTS`."""
+def timeout(frame: memoryview, head: Header) -> tuple[int, int] | None:
+    """Return offset and value, in ms, of the timeout in one of `TIMEOUTS`.
+
+    None for that of transactions from a producer that has none: it has no transactional id.
+    """
     fields = request_fields(frame, head)
-    fields.text()
-    return fields.at, fields.i32()
+    return (fields.at, fields.i32()) if fields.text() is not None else None
 
 
 def correlation(frame: memoryview) -> int:

@@ -16,6 +16,7 @@ from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.jobs.records import of_input
 from tickproof.conformance.jobs.trial import Plan, Trial
 from tickproof.conformance.kafka.traffic import Traffic
+from tickproof.conformance.kafka.wire import Api
 
 
 @pytest.fixture(params=[Plan("calm"), Plan("all-input-first", "settled", first=True, silence_s=1)])
@@ -53,6 +54,21 @@ def test_a_first_output_may_take_as_long_as_a_start(trial: Any) -> None:
     assert trial._silence_limit_s() == 90
     rows.append(("a", {"n": 1}))
     assert trial._silence_limit_s() == (20 if trial._plan.tells else 10)
+
+
+@pytest.mark.parametrize("trial", [Plan("commit", silence_s=0.1)], indirect=True)
+def test_the_dead_keep_what_they_own_for_a_session(trial: Any) -> None:
+    """A job that commits every 30 s ends by silence: not while its new life waits to join."""
+    trial._proxy.traffic.timeouts_ms = {Api.JOIN_GROUP: {45_000}}
+    trial._proxy.longest_ms = {Api.JOIN_GROUP: 6_000}
+    trial._gave, trial._moved_at = True, 99.0
+    assert trial._silence_limit_s() == 5
+    # Its last answer came after the kill, so it has moved since.
+    trial._struck_at, trial._moved_at, trial._dead_since = 100.0, 100.1, 100.0
+    assert trial._silence_limit_s() > 45
+    # Another goes on, as that of several workers, or the next life with some of the partitions.
+    trial._dead_since = 0.0
+    assert trial._silence_limit_s() == 1.5 * 6 + 2
 
 
 def test_it_ends_with_its_session(trial: Any) -> None:

@@ -319,6 +319,7 @@ def test_a_producer_without_transactions_has_no_name() -> None:
     for version in wire.READ[Api.INIT_PRODUCER_ID]:
         frame = messages.first_text_request(Api.INIT_PRODUCER_ID, version, version >= 2, None)
         assert names(frame, wire.header(frame)) == []
+        assert wire.timeout(frame, wire.header(frame)) is None
 
 
 @pytest.mark.parametrize("version", wire.READ[Api.CREATE_TOPICS])
