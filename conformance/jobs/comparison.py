@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tickproof.conformance.text import counted
+
 Rows = Mapping[str, Sequence[str]]
 
 
@@ -125,6 +127,16 @@ def varying(runs: Sequence[Rows], level: Level) -> tuple[str, str, str] | None:
             return key, *(("there", "not there") if key in first else ("not there", "there"))
         key = min(k for k in first.keys() | other.keys() if first.get(k) != other.get(k))
         return key, _shown(first.get(key)), _shown(other.get(key))
+    return None
+
+
+def uneven(runs: Sequence[Rows]) -> tuple[str, str, str] | None:
+    """Return a key of which runs give other numbers of rows, and two of these; else None."""
+    first = runs[0]
+    for other in runs[1:]:
+        for key in sorted(first.keys() & other.keys()):
+            if len(first[key]) != len(other[key]):
+                return key, counted(len(first[key]), "row"), counted(len(other[key]), "row")
     return None
 
 

@@ -112,3 +112,10 @@ def test_the_least_of_several_runs_is_what_each_has_to_reach() -> None:
         [comparison.grouped(rows(1, 2)), comparison.grouped(rows(1, 3))], RECOUNTS
     )
     assert found == comparison.grouped(rows(1, 2))
+
+
+def test_other_numbers_of_rows_are_named() -> None:
+    one, other = comparison.grouped(rows(1, 2)), comparison.grouped(rows(1))
+    (key,) = one
+    assert comparison.uneven([one, one, other]) == (key, "2 rows", "1 row")
+    assert comparison.uneven([one, one]) is None

@@ -134,6 +134,19 @@ def test_what_a_set_of_identities_cannot_show_is_unknown(tmp_path: Path) -> None
         assert "cents: 1 and 2" in found["JB-VALUES"].actual
 
 
+@pytest.mark.parametrize(("rows", "level"), [(3, Level.AT_LEAST), (2, Level.IDENTITIES)])
+def test_rows_whose_number_varies_count_nothing(tmp_path: Path, rows: int, level: Level) -> None:
+    """A maximum that is shown above a threshold has no row until the first is above it."""
+    weaker = {'"exactly-once"': '"at-least-once"', 'counts = "n"\n': "", "oracle =": "# oracle ="}
+    job = copy("totals-sql", tmp_path, replaced=weaker)
+    session = Session(job, Settings(tmp_path, 1), tmp_path)
+    calm = [
+        Run(name, {"totals": [("a", {"n": 1})] * count}) for name, count in (("1", 3), ("2", rows))
+    ]
+    base = session._baseline("totals", calm)
+    assert (base.level, "3 rows" in base.varies) == (level, rows == 2)
+
+
 def test_a_job_that_ends_at_a_poisoned_record_fails_by_that(tmp_path: Path) -> None:
     """What it has not given follows from it."""
     job = copy("totals-poison", tmp_path)
