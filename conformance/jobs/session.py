@@ -292,6 +292,7 @@ class Session:
         again = partial(
             Plan,
             silence_s=max(calm[0].silence_s, 0.1),
+            uncommitted_s=calm[0].uncommitted_s,
             startup_s=calm[0].startup_s,
             tells="" if calm[0].ended.startswith("silence") else calm[0].ended,
             alone=bool(calm[0].shared_names),

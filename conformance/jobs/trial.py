@@ -129,6 +129,7 @@ class Run:
     timeouts: dict[str, str] = field(default_factory=dict)
     startup_s: float = 0.0
     silence_s: float = 0.0
+    uncommitted_s: float = 0.0
     seconds: float = 0.0
     #: Processors that this machine kept busy on the average, with whatever, from the start.
     busy: float = 0.0
@@ -176,8 +177,9 @@ class Run:
 class Plan:
     """How a run is played. first: all input is there before the start.
 
-    silence_s: the longest silence of calm runs, 0 in the first. complete: says of all rows
-    whether they are all that is due. tells: how a run without faults ended, "" for silence.
+    silence_s, uncommitted_s: the longest silence of calm runs, and their longest time without
+    a commit; 0 in the first. complete: says of all rows whether they are all that is due. tells:
+    how a run without faults ended, "" for silence.
     """
 
     name: str
@@ -185,6 +187,7 @@ class Plan:
     strikes: Sequence[Strike] = ()
     first: bool = False
     silence_s: float = 0.0
+    uncommitted_s: float = 0.0
     startup_s: float = 0.0
     complete: Callable[[dict[str, list[Row]]], bool] | None = None
     #: Its input has a record that the job cannot read.
@@ -259,6 +262,8 @@ class Trial:
         self._gave = False
         #: Offsets that the job has committed: their sum, and whether they are all.
         self._released, self._committed = 0, False
+        #: When they last changed (time.monotonic); before the first, when input began.
+        self._released_at = 0.0
         self._struck_at = self._listed_at = 0.0
         #: Since when the whole job is dead, 0: it is not; and the last connection of that life.
         self._dead_since, self._last_use = 0.0, 0
@@ -271,7 +276,7 @@ class Trial:
         self._engine: Engine | None = None
         #: Of the time limits; it stands still while the machine keeps the job from running.
         self._clock = FairClock()
-        self._position: object = None
+        self._position: tuple[Any, ...] | None = None
         #: The server that the kit has started for the run, and what stands before it.
         self._database: tuple[Postgres, PostgresProxy] | None = None
         self._ledger: Ledger | None = None
@@ -590,7 +595,8 @@ class Trial:
         passed_s = self._clock.fair_s(self._started_at)
         if not self._fed_from and (reads or passed_s > limit_s):
             self.run.startup_s = passed_s
-            self._fed_from = self._moved_at = now  # nothing could come before there was input
+            # Nothing could come before there was input.
+            self._fed_from = self._moved_at = self._released_at = now
         since = now - self._fed_from if self._fed_from else 0.0
         rate = sum(table.rate for table in self._job.inputs.values())
         strikes = len(self._plan.strikes)
@@ -738,6 +744,10 @@ class Trial:
         if position != self._position:
             if self._position is not None and self.run.startup_s and not self.run.fired:
                 self.run.silence_s = max(self.run.silence_s, self._quiet_s)
+                if position[0] != self._position[0]:
+                    without_s = self._clock.fair_s(self._released_at)
+                    self.run.uncommitted_s = max(self.run.uncommitted_s, without_s)
+                    self._released_at = now
             self._position, self._moved_at = position, now
             self._note_recovery()
 
@@ -758,8 +768,8 @@ class Trial:
         limit_s = max(3 * max(plan.silence_s, self.run.silence_s), _SHORTEST_SILENCE_S)
         if not plan.silence_s:
             limit_s = max(limit_s, _FIRST_SILENCE_S)
-        if plan.tells:
-            limit_s = max(limit_s, _WITHOUT_END_S)
+        if plan.tells:  # who commits by a timer may have to wait for it
+            limit_s = max(limit_s, _WITHOUT_END_S, 1.5 * plan.uncommitted_s)
         if self._struck_at:
             limit_s = max(limit_s, self._still_s)
             if plan.tells or self._dead_since or self._moved_at == self._struck_at:
