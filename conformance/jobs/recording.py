@@ -35,7 +35,7 @@ _PIECE: Final = 1 << 21
 #: The first piece is small, for it is read by Python too.
 _FIRST: Final = 1 << 18
 #: The longest line; what is longer is no record but a file of another kind.
-_LINE: Final = 1 << 23
+_LINE: Final = 1 << 22
 #: Rows of a piece of Parquet: at most so many, and as many of the first as say how wide they are.
 _ROWS: Final = 1 << 17
 _PROBED: Final = 1 << 8

@@ -497,7 +497,7 @@ def test_a_line_that_is_no_record_is_said(judge: Judge, tmp_path: Path) -> None:
     write(tmp_path / "in.jsonl", ORDERS)
     (tmp_path / "out.jsonl").write_bytes(b'{"id":"' + b"x" * 9_000_000)
     status, _, err = judge("in.jsonl", "out.jsonl", "--identity", "id")
-    assert status == 2 and "out.jsonl: line 1: expected at most 8,388,608 bytes" in err
+    assert status == 2 and "out.jsonl: line 1: expected at most 4,194,304 bytes" in err
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
