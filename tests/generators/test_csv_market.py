@@ -1,6 +1,7 @@
 import csv
 import decimal
 import gzip
+import random
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tickproof.generators import spill
 from tickproof.generators.csv_market import CsvError, read_market, write_market_csv
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, ORDER, QUOTE, framed
 from tickproof.generators.plausibility import counts
@@ -68,6 +70,26 @@ def test_merges_as_a_stable_sort_does(tmp_path_factory, quotes, orders):
         got.append((*head, *tail))
     assert got == expected
     assert market.times.tolist() == [row[0] for row in expected]
+
+
+@pytest.mark.parametrize("ties", ["quote-first", "order-first"])
+def test_blocks_of_a_few_rows_give_the_same(tmp_path, monkeypatch, ties):
+    chance = random.Random(7)
+    quotes = [
+        (chance.randrange(60), chance.choice("ABC"), chance.randrange(50, 99)) for _ in range(40)
+    ]
+    orders = [(chance.randrange(60), chance.choice("ABCD")) for _ in range(40)]
+    paths = files(
+        tmp_path,
+        "".join(f"{t},{s},{b},{b + 1},1,1\n" for t, s, b in quotes),
+        "".join(f"{t},{s},BUY,{9 if s == 'A' else 700},1\n" for t, s in orders),
+    )
+    whole = read_market(**paths, reading=Reading(ties=ties))
+    monkeypatch.setattr(spill, "BLOCK", 3)
+    pieces = read_market(**paths, reading=Reading(ties=ties))
+    assert pieces.doubts == whole.doubts and len(whole.doubts) >= 3
+    assert np.array_equal(merged(pieces), merged(whole))
+    assert np.array_equal(pieces.times, whole.times)
 
 
 def test_oddities_are_counted(tmp_path):

@@ -179,7 +179,7 @@ def test_values_of_a_dictionary_are_those_of_their_texts(tmp_path: Path) -> None
         sizes.append(len(found[-1]))
     expected = np.append(hashing.column("v", texts), np.uint64(0))
     assert np.array_equal(np.concatenate(found), expected[which])
-    assert len(sizes) > 100
+    assert len(sizes) > 1_000
     assert side.picked([199_999], sizes)[199_999].value == {"id": 199_999, "v": texts[199_999 % 41]}
 
 
@@ -389,6 +389,7 @@ def test_what_is_wrong_by_an_oracle_is_what_lists_say(due: list, got: list) -> N
             Path(folder), *([{"k": k, "v": v} for k, v in side] for side in (due, got)), rules
         )
     for key in (0, 1):
+        lines = [line for line, (k, _) in enumerate(due, 1) if k == key]
         wanted, there = ([v for k, v in side if k == key] for side in (due, got))
         more = Counter(there) - Counter(wanted)
         left, open_ = Counter(there), []
@@ -401,16 +402,24 @@ def test_what_is_wrong_by_an_oracle_is_what_lists_say(due: list, got: list) -> N
         last = max((at for at in range(len(wanted)) if at not in open_), default=-1)
         even = [v for v in range(4) if wanted.count(v) == there.count(v)]
         sequences = [[v for v in side if v in even] for side in (wanted, there)]
-        assert {d.kind for d in one.differences if d.identity == str(key)} == {
+        found_here = [d for d in one.differences if d.identity == str(key)]
+        assert {d.kind for d in found_here if d.kind is not Kind.LOST} == {
             kind
             for kind, holds in {
-                Kind.LOST: any(at < last for at in open_),
                 Kind.TWICE: any(value in wanted for value in more),
                 Kind.VALUE: strange > 0,
             }.items()
             if holds
         }
-        assert [d.identity for d in one.missing].count(str(key)) == any(at > last for at in open_)
+        for which, places in (
+            ([d for d in found_here if d.kind is Kind.LOST], [at for at in open_ if at < last]),
+            ([d for d in one.missing if d.identity == str(key)], [at for at in open_ if at > last]),
+        ):
+            said = [placed.where for d in which for placed in d.due]
+            assert said == [f"line {lines[at]}" for at in places]
+        for each in (d for d in found_here if d.kind is not Kind.LOST):
+            for text, placed in ((each.expected or each.actual, each.due), (each.actual, each.got)):
+                assert all(text == canonical({"v": one.value["v"]}) for one in placed)
         orders = [d.due[0].value["k"] for d in one.differences if d.kind is Kind.ORDER]
         assert (key in orders) == (sequences[0] != sequences[1])
 

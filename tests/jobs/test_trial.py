@@ -74,19 +74,18 @@ def test_the_dead_keep_what_they_own_for_a_session(trial: Any) -> None:
 
 def test_who_commits_by_a_timer_is_waited_for(trial: Any) -> None:
     """Kafka Streams without transactions commits each 30 s, its output stands still before."""
-    traffic = trial._proxy.traffic
-    traffic.fetched = 1
     trial.run.moments["fetched"] = 1
     trial._checkpointed = lambda: None
     trial.now = 100.0
     trial._allowed(trial.now)
-    for at, released in ((101.0, 0), (115.0, 0), (131.0, 40), (150.0, 40), (158.0, 60)):
-        trial.now, trial._released = at, released
-        trial._move(at)
-    assert trial.run.uncommitted_s == 31
+    for seconds in range(1, 60):
+        trial.now, trial._released = 100.0 + seconds, 40 * (seconds > 30) + 20 * (seconds > 57)
+        trial.run.moments["appended"] += 1
+        trial._move(trial.now)
+    assert (trial.run.uncommitted_s, trial.run.silence_s) == (31, 1)
     trial._plan = replace(trial._plan, tells="committed offsets", uncommitted_s=31.0)
     trial._gave = True
-    assert trial._silence_limit_s() == max(3 * trial.run.silence_s, 46.5)
+    assert trial._silence_limit_s() == 46.5
 
 
 def test_it_ends_with_its_session(trial: Any) -> None:
