@@ -134,6 +134,19 @@ def test_what_a_set_of_identities_cannot_show_is_unknown(tmp_path: Path) -> None
         assert "cents: 1 and 2" in found["JB-VALUES"].actual
 
 
+def test_the_first_run_says_how_long_others_may_stand_still(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm = replace(run_that(n=3), silence_s=2.0, uncommitted_s=31.0, ended="committed offsets")
+    monkeypatch.setattr("tickproof.conformance.jobs.session.prepare", lambda *_, **__: None)
+    monkeypatch.setattr(session, "_play", lambda _: calm)
+    monkeypatch.setattr(session, "_baseline", lambda *_: BASELINE["totals"])
+    ground = session.without_faults()
+    assert not isinstance(ground, Outcome)
+    plan = ground.again("workers")
+    assert (plan.silence_s, plan.uncommitted_s, plan.tells) == (2.0, 31.0, "committed offsets")
+
+
 @pytest.mark.parametrize(("rows", "level"), [(3, Level.AT_LEAST), (2, Level.IDENTITIES)])
 def test_rows_whose_number_varies_count_nothing(tmp_path: Path, rows: int, level: Level) -> None:
     """A maximum that is shown above a threshold has no row until the first is above it."""
