@@ -9,12 +9,24 @@ from __future__ import annotations
 import mmap
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 
 #: Elements that are worked on at a time.
 BLOCK: Final = 1 << 20
+
+
+@contextmanager
+def temporary_files() -> Iterator[None]:
+    """Have errors of writing name the temporary folder: an open file does not say where it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from error
 
 
 class Spill:
@@ -26,27 +38,18 @@ class Spill:
 
     def append(self, rows: np.ndarray) -> None:
         """Add rows at the end; raises OSError, which names the folder, if its disk is full."""
-        try:
+        with temporary_files():
             self._file.write(np.ascontiguousarray(rows, self._dtype).view(np.uint8).data)
-        except OSError as error:
-            raise _named(error) from error
 
     def array(self) -> np.ndarray:
         """Return all rows, shape (rows,), which can be written to, and forget them."""
         with self._file:
-            try:
+            with temporary_files():
                 self._file.flush()
-            except OSError as error:
-                raise _named(error) from error
             size = self._file.tell()
             if not size:
                 return np.zeros(0, self._dtype)
             return np.frombuffer(mmap.mmap(self._file.fileno(), size), self._dtype)
-
-
-def _named(error: OSError) -> OSError:
-    """Return the error of a file without a name, with the folder that it is in."""
-    return OSError(error.errno, error.strerror, tempfile.gettempdir())
 
 
 def spilled(parts: Iterable[np.ndarray], dtype: np.dtype | type) -> np.ndarray:

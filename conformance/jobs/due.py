@@ -13,6 +13,7 @@ from tickproof.conformance.jobs import oracle, user_code
 from tickproof.conformance.jobs.fingerprints import identity, normal
 from tickproof.conformance.jobs.recording import JsonLines, Placed, Recording
 from tickproof.conformance.jobs.records import Record
+from tickproof.generators.spill import temporary_files
 
 
 class Due(JsonLines):
@@ -29,7 +30,7 @@ class Due(JsonLines):
         self._given, self._key = given, key
         self._counts, self._answers = list[int](), array("q")
         expect = user_code.function(self.path.parent, f"{self.path.name}:{name}")
-        with self.file.open("w", encoding="ascii") as out:
+        with temporary_files(), self.file.open("w", encoding="ascii") as out:
             for record, value in oracle.outputs(expect, self.path, self._records()):
                 self._answers.append(record.number - 1)
                 out.write(json.dumps(normal(value), default=str) + "\n")

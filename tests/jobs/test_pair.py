@@ -510,7 +510,9 @@ def test_a_line_that_is_no_record_is_said(judge: Judge, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-def test_a_full_disk_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("oracle", [(), ("--key", "id", "--oracle", "oracle.py:expect")])
+def test_a_full_disk_is_named(tmp_path: Path, oracle: tuple[str, ...]) -> None:
+    (tmp_path / "oracle.py").write_text(AS_IT_IS)
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(
@@ -521,7 +523,8 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
         orders = [{"id": n} for n in range(4_000)]
         sides = [write(tmp_path / name, orders) for name in ("in.jsonl", "out.jsonl")]
         done = subprocess.run(
-            [sys.executable, "-m", "tickproof", "judge", *sides, "--identity", "id"],
+            [sys.executable, "-m", "tickproof", "judge", *sides, "--identity", "id", *oracle],
+            cwd=tmp_path,
             capture_output=True,
             text=True,
             env=os.environ | {"TMPDIR": str(small)},
