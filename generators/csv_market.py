@@ -313,9 +313,7 @@ class _Rows:
 
     def sort(self) -> None:
         """Bring the rows into the order of time."""
-        times = self.times()
-        if any(np.any(times[1:][some] < times[:-1][some]) for some in blocks(len(times) - 1)):
-            self.keep(np.argsort(times, kind="stable"))
+        self.keep(np.argsort(self.times(), kind="stable"))
 
 
 def read_market(quotes: Path, orders: Path, reading: Reading = USUAL) -> MarketCsv:
@@ -334,8 +332,8 @@ def read_market(quotes: Path, orders: Path, reading: Reading = USUAL) -> MarketC
     ]
     if reading.missing_side == "skip":
         quote.keep(places((quote.payload["bid"] > 0) & (quote.payload["offer"] > 0)))
-    for rows in files.values():
-        rows.sort()
+    for step in steps:
+        files[step.file].sort()
     merged, times = _merged(quote, order, reading.ties)
     payloads = [rows.payload for rows in files.values()]
     names = list(reader.codes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -35,9 +35,9 @@ def normal(value: Any) -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, dict):
-        return _with(dict, value, value.items())
+        return {name: normal(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return _with(list, value, enumerate(value))
+        return [normal(one) for one in value]
     return plain(value)
 
 
@@ -45,18 +45,6 @@ def identity(value: Mapping[str, Any], names: Sequence[str]) -> str:
     """Return some fields of a record as one text, the same for what is equal."""
     parts = [normal(value.get(name)) for name in names]
     return canonical(parts[0] if len(parts) == 1 else parts)
-
-
-def _with(kind: type, value: Any, items: Iterable[tuple[Any, Any]]) -> Any:
-    """Return a dict or list with normal items: itself if they are so, which takes no memory."""
-    made: Any = value if isinstance(value, kind) else kind(value)
-    for at, one in items:
-        new = normal(one)
-        if new is not one:
-            if made is value:
-                made = kind(value)
-            made[at] = new
-    return made
 
 
 class Hashing:

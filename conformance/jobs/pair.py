@@ -188,12 +188,11 @@ def _compared_fields(given: Recording, output: Recording, rules: Rules) -> tuple
                     )
     values: Sequence[str] = sides[given.name] if rules.values is None else rules.values
     # An oracle says what is due, whether the output has it or not.
-    known = {*values} if isinstance(given, Due) else {*sides[output.name]}
-    left = known - {*rules.identity, *rules.ignore}
+    known = values if isinstance(given, Due) else sides[output.name]
+    asked_for = [name for name in values if name in known and name not in rules.ignore]
     if rules.ordered:  # an output of another key is out of any order
-        left |= {*rules.key} - {*rules.identity}
-        values = list(dict.fromkeys((*values, *rules.key)))
-    fields = tuple(name for name in values if name in left)
+        asked_for += rules.key
+    fields = tuple(name for name in dict.fromkeys(asked_for) if name not in rules.identity)
     used = (*rules.identity, *fields)
     _expect_types(given, output, used)
     _expect_types(output, given, used)
@@ -333,8 +332,8 @@ def _explain(
         rules.claims,
     )
     unanswered = {id_: _unanswered(one.values, gots[id_].values) for id_, one in dues.items()}
-    open_ = {dues[id_].indices[at] for id_, some in unanswered.items() for at in some}
-    answered = np.array([int(index) for index in first if int(index) not in open_], np.int64)
+    open_ = [dues[id_].indices[at] for id_, some in unanswered.items() for at in some]
+    answered = np.setdiff1d(first, open_)
     later = _later(due, of_due, taken(got.ids, in_got), first, answered, rules)
     for one in wrong:
         mine, theirs = dues[one.key], gots[one.key]
