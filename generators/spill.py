@@ -88,7 +88,7 @@ def ordered(values: np.ndarray) -> np.ndarray:
 
 
 def starts(ranked: np.ndarray) -> np.ndarray:
-    """Return where the values of a sorted array are unlike the one before, 0 included (int64)."""
+    """Return where each run of equal values in a sorted array begins (int64)."""
     return spilled((_starts(ranked, some) for some in blocks(len(ranked))), np.int64)
 
 

@@ -381,9 +381,9 @@ def _value(value: Mapping[str, Any], fields: Sequence[str]) -> str:
 
 
 def _unanswered(due: Sequence[str], got: Sequence[str]) -> list[int]:
-    """Return the places of the values due that no output of the same identity answers.
+    """Return the positions of the values in ``due`` that no output of the same identity answers.
 
-    An output of another value answers the first that is left; one that is there twice, none.
+    An output with another value answers the first one left over; a surplus repeat answers none.
     """
     left, known, found = Counter(got), {*due}, list[int]()
     for at, value in enumerate(due):
@@ -402,10 +402,10 @@ def _later(
     answered: np.ndarray,
     rules: Rules,
 ) -> Callable[[int], bool]:
-    """Return what tells whether a later record of the key of one of the first has an output.
+    """Return a function that says of one of ``first`` if a later record of its key is answered.
 
-    If a key keeps its order, a record before such a one is lost for certain. of_others: identities
-    of the outputs that have no equal. answered: those of the first that have an output.
+    Where a key keeps its order, a record before an answered one is certainly lost. of_others:
+    identities of the outputs that have no equal. answered: those of ``first`` with an output.
     """
     if not rules.ordered:
         return lambda _: False

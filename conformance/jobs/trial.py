@@ -788,7 +788,7 @@ class Trial:
 
     @property
     def _still_s(self) -> float:
-        """How long a sound job may stand still at work: what the dead own stays theirs a while."""
+        """Seconds that a sound job may stand still: the dead keep what they owned for a session."""
         plan = self._plan
         return max(3 * plan.silence_s, 3 * plan.startup_s, 1.5 * self._owned_s + 2)
 
