@@ -52,6 +52,11 @@ class Claims:
     counts: str = ""
 
     @property
+    def blind(self) -> bool:
+        """Whether a value that differs does not tell if records are lost or counted twice."""
+        return not (self.knows or self.counts)
+
+    @property
     def levels(self) -> tuple[Level, ...]:
         """The comparisons that these claims can be held to, strongest first.
 
@@ -200,21 +205,18 @@ def _difference(
     extra = list((Counter(got) - Counter(due)).elements())
     if (not missing and not extra) or (only_there and due and got):
         return []
-    first, other = next(iter(missing), ""), next(iter(extra), "")
     if claims.counts:
         wanted, given = _most(due, claims.counts), _most(got, claims.counts)
         if wanted != given:
             kind = Kind.LOST if given < wanted else Kind.TWICE
             return [Finding(kind, key, (due or ("",))[-1], (got or ("",))[-1])]
-    if not (claims.knows or claims.counts):
-        return [Finding(Kind.VALUE, key, first, other)]
     found = []
     repeated = [one for one in extra if one in set(due)]
     strange = [one for one in extra if one not in set(due)]
     if repeated:
         found.append(Finding(Kind.TWICE, key, "", repeated[0]))
     if strange:
-        found.append(Finding(Kind.VALUE, key, first, strange[0]))
+        found.append(Finding(Kind.VALUE, key, next(iter(missing), ""), strange[0]))
     if len(missing) > len(strange):
         found.append(Finding(Kind.LOST, key, missing[-1], ""))
     return found

@@ -108,8 +108,7 @@ def unknown(kind: Kind, baselines: Mapping[str, Baseline]) -> str:
         if one.level is Level.IDENTITIES and not (kind is Kind.LOST and one.by_record):
             alone = "runs without faults agree on the set of identities alone"
             return f"[outputs.{name}]: {alone}: {one.varies}"
-        blind = not (one.claims.knows or one.claims.counts or one.claims.ordered)
-        if one.level is Level.AT_LEAST and blind:
+        if one.level is Level.AT_LEAST and one.claims.blind and not one.claims.ordered:
             return (
                 f"[outputs.{name}]: under state = at-least-once a lost record shows only with "
                 'counts = "COLUMN"'
@@ -242,6 +241,10 @@ def _of_kind(
         found = [(output, one) for output, one in judged.findings if one.kind is kind]
         if found:
             return _failed(id_, name, judged, found, baselines)
+    if kind in (Kind.LOST, Kind.TWICE) and (at := _untold(baselines, runs)):
+        why = "whether a value that differs is due to a record that is lost, or counted twice"
+        why = f"{at}: {why}, shows only with an oracle or counts"
+        return _open(id_, "faults", Reason.NOT_SEEN, why, runs)
     struck = {name: one for name, one in runs.items() if _evidence(one.run)}
     if not struck:
         return _open(id_, "faults", Reason.NOTHING_IN_FLIGHT, "no fault met work under way", runs)
@@ -259,6 +262,15 @@ def _of_kind(
         },
         run=str(next(iter(struck.values())).folder),
     )
+
+
+def _untold(baselines: Mapping[str, Baseline], runs: Mapping[str, Judged]) -> str:
+    """Return an output with values that differ for a reason that nobody can tell, else ""."""
+    for judged in runs.values():
+        for output, one in judged.findings:
+            if one.kind is Kind.VALUE and baselines[output].claims.blind:
+                return f"[outputs.{output}]"
+    return ""
 
 
 def _of_run(

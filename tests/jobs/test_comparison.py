@@ -94,6 +94,23 @@ def test_a_count_tells_lost_from_counted_twice_without_an_oracle() -> None:
     assert kinds(Level.MULTISET, rows(5), rows(4), blind) == {Kind.VALUE}
 
 
+@pytest.mark.parametrize(
+    ("due", "got", "expected"),
+    [
+        ((1,), (), {Kind.LOST}),
+        ((1, 2), (2,), {Kind.LOST}),
+        ((1,), (1, 1), {Kind.TWICE}),
+        ((1, 2), (1, 1), {Kind.LOST, Kind.TWICE}),
+        ((1, 2), (1, 3), {Kind.VALUE}),
+        ((1, 2, 3), (1, 9), {Kind.VALUE, Kind.LOST}),
+        ((), (1,), {Kind.VALUE}),
+    ],
+)
+def test_a_row_that_is_not_there_or_there_again_shows_without_an_oracle(due, got, expected) -> None:
+    blind = Claims("exactly-once", "exactly-once", ordered=False, knows=False)
+    assert kinds(Level.MULTISET, rows(*due), rows(*got), blind) == expected
+
+
 def test_an_order_is_found_where_values_are_the_same() -> None:
     assert kinds(Level.SEQUENCE, rows(1, 2), rows(2, 1), EXACT) == {Kind.ORDER}
 

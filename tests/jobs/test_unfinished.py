@@ -60,6 +60,17 @@ def test_a_job_that_stood_still_fails(session: Session) -> None:
     assert found["JB-LOST"].verdict is Verdict.PASS
 
 
+def test_a_value_that_differs_leaves_open_what_is_lost(session: Session) -> None:
+    """Without an oracle or a count: it may be too low, or too high."""
+    blind = {"totals": replace(BASELINE["totals"], claims=replace(CLAIMS, knows=False, counts=""))}
+    run = run_that(n=2)
+    runs = {"commit": Judged(run, Path("commit"), session._findings(run, blind))}
+    found = {one.requirement: one for one in judge.outcomes(session._job, blind, runs)}
+    assert found["JB-VALUES"].verdict is Verdict.FAIL
+    assert {found[id_].verdict for id_ in ("JB-LOST", "JB-TWICE")} == {Verdict.UNKNOWN}
+    assert found["JB-LOST"].actual.startswith("[outputs.totals]: whether a value that differs")
+
+
 @pytest.mark.parametrize(
     ("status", "ended", "refused"),
     [(1, "silence of 9 s", True), (0, "silence of 9 s", False), (1, "committed offsets", False)],
