@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections import Counter
@@ -9,6 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+#: Uncaught errors of Python and of Java's threads, panics of Go and Rust, errors of Node.
+_ERROR: Final = re.compile(
+    r"([\w.$]*(Error|Exception|Interrupt)\b.*: .|Exception in thread .*: .|panic: .|"
+    r"thread .* panicked at .|Caused by: .)"
+)
 #: The innermost frame of a trace: where it is, and its line of code.
 _KEPT: Final = 2
 #: Lines of a block that may come again and again: a message with what is left of its trace.
@@ -129,3 +135,11 @@ def _once(lines: Sequence[str]) -> Iterator[str]:
         else:
             yield lines[at]
             at += 1
+
+
+def error_line(lines: Sequence[str]) -> str:
+    """Return the line of standard error that says why a process ended, "" for none.
+
+    That is the last one that names an error, as runtimes do where one is not caught.
+    """
+    return next((line.strip() for line in reversed(lines) if _ERROR.match(line)), "")

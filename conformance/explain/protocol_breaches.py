@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,14 +15,9 @@ from tickproof.conformance.explain.words import asked, ending, got
 from tickproof.conformance.history import events
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites import breaches
-from tickproof.conformance.text import counted, shown
+from tickproof.conformance.text import counted, error_line, shown
 from tickproof.conformance.verdicts import Outcome
 
-#: Uncaught errors of Python and of Java's threads, panics of Go and Rust, errors of Node.
-_ERROR: Final = re.compile(
-    r"([\w.$]*(Error|Exception|Interrupt)\b.*: .|Exception in thread .*: .|panic: .|"
-    r"thread .* panicked at .|Caused by: .)"
-)
 #: Control requests that wait for an answer.
 _OPS: Final = ("hello", "deploy", "topology", "drain", "checkpoint", "scale", "stop")
 #: How the log says that a FETCH lies below what was released.
@@ -73,17 +67,9 @@ def _headline(facts: Facts, outcome: Outcome) -> str:
     if outcome.reason != "EXITED":
         return f"{end}."
     why = transactions.left_behind(facts)
-    if not why and (said := last_words(facts.history.stderr_tail())):
+    if not why and (said := error_line(facts.history.stderr_tail())):
         why = f"Its standard error says: {shown(said, 200)}"
     return f"{end}. {why}" if why else f"{end}."
-
-
-def last_words(lines: Sequence[str]) -> str:
-    """Return the line of standard error that says why a process ended, "" for none.
-
-    That is the last one that names an error, as runtimes do where one is not caught.
-    """
-    return next((line.strip() for line in reversed(lines) if _ERROR.match(line)), "")
 
 
 def _refused(facts: Facts, rows: list[events.Refused]) -> Part:

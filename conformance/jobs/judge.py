@@ -440,7 +440,7 @@ def _failed(
         reason=reason,
         stimulus="; ".join([*judged.run.changed, *faults]),
         expected=f"{where} {shown(first.expected, _SHOWN) or 'nothing more'}",
-        actual=f"{said}: {shown(first.actual, _SHOWN) or 'nothing'}",
+        actual=f"{said}: {shown(first.actual, _SHOWN) or 'the output has nothing of it'}",
         evidence={
             "keys": sorted({one.key for _, one in found})[:20],
             "compared": baseline.level.value,

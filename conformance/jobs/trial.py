@@ -67,7 +67,7 @@ from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
 from tickproof.conformance.kafka.wire import Api
 from tickproof.conformance.log_server.connection_use import ConnectionUse
-from tickproof.conformance.text import counted, shown
+from tickproof.conformance.text import counted, error_line, shown
 from tickproof.conformance.usage.pulse import Pulse
 from tickproof.conformance.usage.socket_holders import holders
 
@@ -76,6 +76,9 @@ SESSION_MS, TRANSACTION_MS = 6_000, 10_000
 #: Where a worker is paused, a transaction outlives its session by more: another worker has to
 #: notice, and to take over, before the paused one ends what it has open.
 OUTLIVING_MS: Final = 15_000
+#: What a dead job has prepared its next life has to commit before it times out, where it is sound
+#: by that as Flink is: so many starts of it fit in.
+_STARTS: Final = 5
 #: A strike that no output of the job is under way for is tried so often.
 MOST_TRIES: Final = 4
 #: After the end of a run was seen, so long nothing may move.
@@ -360,10 +363,9 @@ class Trial:
         if self._job.table.keep_timeouts:
             return {}
         paused = any(strike.do == "pause" for strike in self._plan.strikes)
-        return {
-            Api.JOIN_GROUP: SESSION_MS,
-            Api.INIT_PRODUCER_ID: OUTLIVING_MS if paused else TRANSACTION_MS,
-        }
+        transaction_ms = OUTLIVING_MS if paused else TRANSACTION_MS
+        starts_ms = round(_STARTS * self._plan.startup_s * 1000)
+        return {Api.JOIN_GROUP: SESSION_MS, Api.INIT_PRODUCER_ID: max(transaction_ms, starts_ms)}
 
     def _address(self, stack: contextlib.ExitStack) -> BrokerAddress:
         """Return the broker: one of its own where another run could use its names, or miss it."""
@@ -576,11 +578,13 @@ class Trial:
             return traffic.fetched, traffic.taken, traffic.commits, self.run.moments.total()
 
     def _last_words(self) -> str:
-        """Return the last line of the job's own standard error."""
+        """Return the last line of the job's own standard error; of a trace, the error."""
         with contextlib.suppress(OSError):
             text = (self._folder / "stderr.log").read_text("utf-8", "backslashreplace")
             own = [line for line in text.splitlines() if line.strip() and "supervisor:" not in line]
-            return shown(own[-1], 300) if own else "it said nothing"
+            if own:
+                frame = own[-1][0].isspace()
+                return shown((frame and error_line(own)) or own[-1], 300)
         return "it said nothing"
 
     # -- input -----------------------------------------------------------------------------
@@ -1055,15 +1059,15 @@ class Trial:
         # A member is missed only at a heartbeat, which may be half a session later. Each other
         # pause ends before a transaction that is open does, which the worker then goes on with:
         # once another has taken over, or at last when the transaction is about to end.
-        transaction_s = self._lasts_s(Api.INIT_PRODUCER_ID)
+        transaction_s, missed_s = self._lasts_s(Api.INIT_PRODUCER_ID), self._owned_s * 1.5 + 2
         if short:
-            most_s = self._owned_s * 1.5 + 2
-            if self._job.outlives_worker and transaction_s < math.inf:
-                most_s = transaction_s - _NEAR_END_S
+            near_end_s = transaction_s - _NEAR_END_S
+            waits = self._job.outlives_worker and transaction_s < math.inf
+            most_s = near_end_s if waits else min(missed_s, near_end_s)
             self._feed_for(most_s, self._taken_over())
         else:
             over_s = transaction_s + _NEAR_END_S if transaction_s < math.inf else 0.0
-            self._feed_for(max(self._owned_s * 1.5 + 2, over_s))
+            self._feed_for(max(missed_s, over_s))
         _signal(struck, signal.SIGCONT)
 
     def _obstruct(self, strike: Strike) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.long import LONG
 from tests.suites import tampering
-from tickproof.conformance.explain import count_values, protocol_breaches, story
+from tickproof.conformance.explain import count_values, story
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.fault_steps import KillEngineStep
 from tickproof.conformance.faults.kinds import fault_of
@@ -24,7 +24,7 @@ from tickproof.conformance.session import judging
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder
-from tickproof.conformance.text import counted
+from tickproof.conformance.text import counted, error_line
 from tickproof.conformance.verdicts import Outcome, Verdict
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 
@@ -479,7 +479,7 @@ def test_what_was_read_beyond_a_hole_is_not_called_unread(tmp_path):
     ],
 )
 def test_an_exit_is_told_with_the_error_that_was_not_caught(lines, said):
-    assert protocol_breaches.last_words(lines) == said
+    assert error_line(lines) == said
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 OTHERS = (
-    "join-streams",
+    *("join-streams", "windows-flink", "windows-streams"),
     *("orders-delta", "orders-files", "orders-http", "orders-iceberg"),
-    *("totals-poison", "totals-stop", "totals-upgrade", "windows-sql", "windows-streams"),
+    *("totals-poison", "totals-stop", "totals-upgrade", "windows-sql"),
 )
 
 

@@ -109,3 +109,28 @@ def test_a_worker_that_starts_late_meets_input(trial: Any) -> None:
     trial._moved_at = trial.now  # a job that commits by a timer moves for ever
     trial._let_more_in()
     assert trial._allowed(trial.now) == trial._total
+
+
+@pytest.mark.parametrize(
+    ("said", "last"),
+    [
+        ("ValueError: early\nno brokers\n", "no brokers"),
+        ("Exception in thread main a.B: no table\n\tat a.B.c\n\t... 4 more\n", None),
+        ("\tat a.B.c\n", "\\tat a.B.c"),
+        ("\n", "it said nothing"),
+    ],
+)
+def test_of_a_trace_the_error_is_told_and_not_its_last_frame(
+    trial: Any, said: str, last: str | None
+) -> None:
+    trial._folder.mkdir(exist_ok=True)
+    (trial._folder / "stderr.log").write_text(said)
+    assert trial._last_words() == (last or "Exception in thread main a.B: no table")
+
+
+@pytest.mark.parametrize(
+    "trial", [Plan("commit", startup_s=1.0), Plan("commit", startup_s=4.0)], indirect=True
+)
+def test_a_transaction_lasts_longer_than_the_start_that_has_to_commit_it(trial: Any) -> None:
+    transaction_s = trial._longest_ms()[Api.INIT_PRODUCER_ID] / 1000
+    assert transaction_s == max(10, 5 * trial._plan.startup_s)
