@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +21,16 @@ from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 OTHERS = (
-    *("join-streams", "windows-flink", "windows-streams"),
+    *("join-spark", "join-streams", "windows-flink", "windows-sql", "windows-streams"),
     *("orders-delta", "orders-files", "orders-http", "orders-iceberg"),
-    *("totals-poison", "totals-stop", "totals-upgrade", "windows-sql"),
+    *("orders-node", "orders-rust"),
+    *("totals-poison", "totals-stop", "totals-upgrade"),
 )
+LIBRARIES = {"join-spark": "pyspark", "orders-delta": "deltalake", "orders-iceberg": "pyiceberg"}
+BUILT_BY = {
+    **dict.fromkeys(("join-streams", "windows-flink", "windows-streams"), "javac"),
+    **{"orders-node": "npm", "orders-rust": "cargo"},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -189,8 +196,10 @@ def test_what_may_make_no_difference_makes_one_to_a_twin(
     ("name", "twin"), [(name, twin) for name in OTHERS for twin in ("", *twins(name))]
 )
 def test_a_job_and_its_twins(tmp_path: Path, name: str, twin: str) -> None:
-    if library := {"orders-delta": "deltalake", "orders-iceberg": "pyiceberg"}.get(name):
+    if library := LIBRARIES.get(name):
         pytest.importorskip(library)
+    if (tool := BUILT_BY.get(name)) and not shutil.which(tool):
+        pytest.skip(f"no {tool} on PATH")
     found = judged(copy(name, tmp_path, twin=twin), tmp_path)
     if twin:
         assert found[twins(name)[twin]["requirement"]].verdict is Verdict.FAIL, said(found)
