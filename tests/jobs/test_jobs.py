@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from tests.jobs.twins import copy, judged, twins
 from tests.kafka.presence import expect_broker
 from tests.long import LONG
+from tests.machine import no_program
 from tickproof.conformance.engines import starters
 from tickproof.conformance.engines.isolation import Level, sandbox_obstacle
 from tickproof.conformance.errors import RequestError
@@ -24,7 +24,7 @@ OTHERS = (
     *("join-spark", "join-streams", "windows-flink", "windows-sql", "windows-streams"),
     *("orders-delta", "orders-files", "orders-http", "orders-iceberg"),
     *("orders-node", "orders-rust"),
-    *("totals-poison", "totals-stop", "totals-upgrade"),
+    *("totals-poison", "totals-quix", "totals-stop", "totals-upgrade"),
 )
 LIBRARIES = {"join-spark": "pyspark", "orders-delta": "deltalake", "orders-iceberg": "pyiceberg"}
 BUILT_BY = {
@@ -198,8 +198,8 @@ def test_what_may_make_no_difference_makes_one_to_a_twin(
 def test_a_job_and_its_twins(tmp_path: Path, name: str, twin: str) -> None:
     if library := LIBRARIES.get(name):
         pytest.importorskip(library)
-    if (tool := BUILT_BY.get(name)) and not shutil.which(tool):
-        pytest.skip(f"no {tool} on PATH")
+    if name in BUILT_BY and (missing := no_program(BUILT_BY[name])):
+        pytest.skip(missing)
     found = judged(copy(name, tmp_path, twin=twin), tmp_path)
     if twin:
         assert found[twins(name)[twin]["requirement"]].verdict is Verdict.FAIL, said(found)
