@@ -76,7 +76,9 @@ def all_pages() -> list[Path]:
     others = [
         ROOT / "CHANGELOG.md",
         ROOT / "generators" / "README.md",
-        *(ROOT / "fixtures").rglob("README.md"),
+        # No deeper: what jobs bring and build lies in their folders, with pages of its own.
+        *(ROOT / "fixtures").glob("*/README.md"),
+        *(ROOT / "fixtures").glob("*/*/README.md"),
     ]
     return sorted([*pages_with_commands(), *others])
 
