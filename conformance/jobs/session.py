@@ -81,6 +81,8 @@ _LONGEST_MESSAGE: Final = 1_000_000
 
 #: Runs that are played at once, at least.
 AT_ONCE: Final = 2
+#: The run without faults in which all input is there before the job starts.
+_ALL_FIRST: Final = "all-input-first"
 #: Runs that may wait for a client's own time limits: they begin first.
 _LONG: Final = ("cut", "pause", "commit")
 
@@ -300,7 +302,7 @@ class Session:
         try:
             self._expect_output(calm[0])
             if self._due is None:
-                calm.append(self._play(again("all-input-first", first=True)))
+                calm.append(self._play(again(_ALL_FIRST, first=True)))
                 self._expect_output(calm[1])
             baselines = {name: self._baseline(name, calm) for name in self._job.judged_outputs}
             if dead := self._job.claims.dead_letter:
@@ -656,6 +658,11 @@ class Session:
             raise Refused(
                 f"without faults {failed[0]}, and so on, {len(failed)} times, {said}: "
                 f"{run.last_said}"
+            )
+        if run.name == _ALL_FIRST and run.stalled and not run.moments["fetched"]:
+            raise Refused(
+                f"the job read nothing until {run.ended}: all input was there before it started, "
+                "and a job that begins at the end of a topic (auto.offset.reset) leaves it out"
             )
         if run.stalled or run.unfinished:
             what = "stood still with input left, until" if run.stalled else "was still at work at"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,6 +87,14 @@ def test_a_job_that_only_ends_in_errors_does_not_work(
         return
     with pytest.raises(Refused, match=r"status 1, and so on, 3 times, .* said: NoOffset"):
         session._expect_output(run)
+
+
+def test_a_job_that_begins_at_the_end_of_a_topic_is_told(session: Session) -> None:
+    run = replace(run_that(n=2, stalled=True), name="all-input-first", moments=Counter())
+    with pytest.raises(Refused, match=r"read nothing until .* at the end of a topic"):
+        session._expect_output(run)
+    with pytest.raises(Refused, match="stood still with input left"):
+        session._expect_output(replace(run, moments=Counter(fetched=9)))
 
 
 def test_without_faults_the_time_limit_is_named(session: Session) -> None:
