@@ -76,6 +76,8 @@ class FilesSink:
             self._catalog = SqliteSink(_COMMITTED, file, file, f"outputs.{name}")
         #: Of a table of Iceberg the version that was read, and its rows.
         self._version, self._in_version = "", list[Row]()
+        #: All files, and of these the committed ones, when they were last looked at.
+        self._there, self._commits = dict[str, _Facts](), frozenset[str]()
         #: Fields of the rows of a file that are not in the file: a table is partitioned by them.
         self._beside: dict[str, dict[str, Any]] = {}
 
@@ -125,6 +127,15 @@ class FilesSink:
             return True
         now = time.time_ns()
         return any(abs(now - facts[1]) < _FRESH_NS for _, facts in self._facts())
+
+    def commits(self) -> frozenset[str] | None:
+        """Return the files that are committed, None of a table of Iceberg."""
+        there = dict(self._facts())
+        if self._catalog or any(map(_ICEBERG.fullmatch, there)):
+            return None
+        if there != self._there:
+            self._there, self._commits = there, frozenset(self._committed(set(there), False))
+        return self._commits
 
     def close(self) -> None:
         """Let go of the catalog."""

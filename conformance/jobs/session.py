@@ -64,6 +64,8 @@ COMMITS: Final = (
 #: A kill needs so many of its moments in a run without faults.
 FEWEST: Final = 3
 _KILLS: Final = 4
+#: Commits that are further apart come by a timer, and a kill waits for one of them.
+_TIMER_S: Final = 5.0
 #: So many lives that end in an error, without faults, and nothing that says the input was read.
 _MOST_FAILED: Final = 3
 #: The runs in which the whole job may die.
@@ -398,13 +400,19 @@ class Session:
         self._played_in[folder] = run.name
         return run
 
+    @staticmethod
+    def _by_timer(calm: Run) -> bool:
+        """Whether commits are so far apart that all input may have come before the first."""
+        return calm.uncommitted_s > _TIMER_S
+
     def moments(self, calm: Run) -> list[str]:
         """Return the moments of commits that a run without faults had, those first that show most.
 
         Of databases and files whose commits are not seen, those at which they are guessed.
         """
         job = self._job
-        moments = [one for one in COMMITS if calm.moments[one] >= FEWEST]
+        fewest = 1 if self._by_timer(calm) else FEWEST
+        moments = [one for one in COMMITS if calm.moments[one] >= fewest]
         databases = {one.url for one in job.outputs.values() if one.kind == "sql"}
         kinds = {one.kind for one in job.outputs.values()}
         if databases == {POSTGRESQL}:  # its moments are seen by a proxy, unless they are hidden
@@ -451,8 +459,10 @@ class Session:
             yield again("leader", strikes=[Strike("kill-leader", seen[0], 2), lone])
         if not {"worker", "engine"} & set(job.claims.survives):
             return
+        most = 1 if self._by_timer(calm) else 2
         kills = [
-            Strike("kill", moments[n % len(moments)], chance.randint(1, 2)) for n in range(_KILLS)
+            Strike("kill", moments[n % len(moments)], chance.randint(1, most))
+            for n in range(_KILLS * most // 2)
         ]
         # Of a job that is one command, another process than its workers commits.
         one_command = job.table.roles is not None and "engine" in job.claims.survives

@@ -86,6 +86,8 @@ _SETTLE_S: Final = 1.5
 #: Silence that ends a run of which no calm run has told how long its silences are.
 _FIRST_SILENCE_S: Final = 10.0
 _SHORTEST_SILENCE_S: Final = 5.0
+#: The same of a member of a group that has not committed yet: Kafka Streams does so each 30 s.
+_FIRST_COMMIT_S: Final = 35.0
 #: The same where a run without faults had another end than silence.
 _WITHOUT_END_S: Final = 20.0
 _TICK_S, _LOOK_S, _ASK_S = 0.005, 0.0005, 0.3
@@ -205,6 +207,9 @@ class Plan:
 
 class Trial:
     """One run; `play` it once."""
+
+    #: Files of output that were committed when they were last looked at.
+    _commits: frozenset[tuple[int, str]] | None = None
 
     def __init__(
         self,
@@ -771,7 +776,8 @@ class Trial:
         plan = self._plan
         limit_s = max(3 * max(plan.silence_s, self.run.silence_s), _SHORTEST_SILENCE_S)
         if not plan.silence_s:
-            limit_s = max(limit_s, _FIRST_SILENCE_S)
+            waits = Api.JOIN_GROUP in self._proxy.traffic.timeouts_ms and not self._released
+            limit_s = max(limit_s, _FIRST_COMMIT_S if waits else _FIRST_SILENCE_S)
         if plan.tells:  # who commits by a timer may have to wait for it
             limit_s = max(limit_s, _WITHOUT_END_S, 1.5 * plan.uncommitted_s)
         if self._struck_at:
@@ -932,7 +938,8 @@ class Trial:
                 _signal(self._listed, signal.SIGCONT)
                 time.sleep(0.02)
                 return
-        self._seen, self._open_since = 0, 0.0  # what it kills may leave a journal
+        # What it kills may leave a journal, or files.
+        self._seen, self._open_since, self._commits = 0, 0.0, None
         with self._lock:
             self._pending.popleft()
         if strike.do in ("pause", "refuse", "slow", *OF_BROKERS):  # it meets those at work
@@ -951,7 +958,19 @@ class Trial:
         self._open_since = (since or now) if is_open else 0.0
         if at == "transaction":
             return is_open
+        if (newly := self._newly_committed()) is not None:
+            return newly
         return now - since > _OPEN_S if is_open and since else bool(since)
+
+    def _newly_committed(self) -> bool | None:
+        """Tell whether files were committed since the last look, None where nothing says that."""
+        sinks = [one for one in self._sinks.values() if isinstance(one, FilesSink)]
+        told = [(n, known) for n, one in enumerate(sinks) if (known := one.commits()) is not None]
+        if not told:
+            return None
+        before = self._commits
+        self._commits = frozenset((n, name) for n, known in told for name in known)
+        return before is not None and not self._commits <= before
 
     def _in_transaction(self) -> bool:
         return any(sink.in_transaction() for sink in self._sinks.values())

@@ -73,6 +73,23 @@ def test_the_log_of_spark_says_what_is_committed(tmp_path: Path) -> None:
         ids(sink(tmp_path), ended=True)
 
 
+def test_a_file_of_spark_is_committed_by_its_log_and_not_as_it_is_written(tmp_path: Path) -> None:
+    folder, made = tmp_path / "out", sink(tmp_path)
+    write(folder / "part-0.json", 1)
+    log(folder, "0")
+    assert made.commits() == frozenset()
+    log(folder, "1", "part-0.json")
+    assert made.commits() == {"part-0.json"}
+    write(tmp_path / "plain" / "a.jsonl.part", 1)
+    plain = sink(tmp_path, "plain")
+    assert plain.commits() == frozenset()
+    (tmp_path / "plain" / "a.jsonl.part").rename(tmp_path / "plain" / "a.jsonl")
+    assert plain.commits() == {"a.jsonl"}
+    (folder / "metadata").mkdir()
+    (folder / "metadata" / "v1.metadata.json").touch()
+    assert made.commits() is None
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

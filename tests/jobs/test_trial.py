@@ -14,6 +14,8 @@ import pytest
 from tests.jobs.twins import copy
 from tickproof.conformance.engines.isolation import Level
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.jobs.declaration import OutputTable
+from tickproof.conformance.jobs.file_sink import FilesSink
 from tickproof.conformance.jobs.records import of_input
 from tickproof.conformance.jobs.trial import Plan, Trial
 from tickproof.conformance.kafka.traffic import Traffic
@@ -134,3 +136,24 @@ def test_of_a_trace_the_error_is_told_and_not_its_last_frame(
 def test_a_transaction_lasts_longer_than_the_start_that_has_to_commit_it(trial: Any) -> None:
     transaction_s = trial._longest_ms()[Api.INIT_PRODUCER_ID] / 1000
     assert transaction_s == max(10, 5 * trial._plan.startup_s)
+
+
+def test_output_of_files_is_over_when_more_of_it_is_committed(trial: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    trial._sinks = {"a": FilesSink(OutputTable(files="out", identity=["id"]), tmp_path, "a")}
+    (folder / "before.jsonl").touch()
+    seen = [trial._is_moment("transaction-over", 1.0)]  # what is there before it looks is not new
+    (folder / "new.jsonl.part").touch()
+    seen.append(trial._is_moment("transaction-over", 1.1))
+    (folder / "new.jsonl.part").rename(folder / "new.jsonl")
+    seen += [trial._is_moment("transaction-over", 1.2), trial._is_moment("transaction-over", 1.3)]
+    assert seen == [False, False, True, False]
+
+
+def test_a_commit_by_a_timer_is_waited_for(trial: Any) -> None:
+    trial._proxy.traffic.timeouts_ms = {Api.JOIN_GROUP: {45_000}}
+    trial._gave, trial._plan = True, Plan("calm")
+    assert trial._silence_limit_s() > 30
+    trial._released = 9
+    assert trial._silence_limit_s() == 10

@@ -218,3 +218,10 @@ def test_nobody_stands_still_for_the_next_fault_while_one_is_carried_out(tmp_pat
     trial._strike(*trial._due.popleft())
     assert held == [None]
     assert trial._observe("joined", 2) is not None
+
+
+def test_a_job_that_commits_by_a_timer_is_killed_at_such_commits(session: Session) -> None:
+    seen = Counter({"offsets-received": 1, "offsets-taken": 1, "fetched": 9})
+    rare = Run("calm", {}, moments=seen, uncommitted_s=30.0)
+    assert "offsets-taken" in session.moments(rare)
+    assert "offsets-taken" not in session.moments(replace(rare, uncommitted_s=0.1))
