@@ -402,8 +402,9 @@ class Session:
 
     @staticmethod
     def _by_timer(calm: Run) -> bool:
-        """Whether commits are so far apart that all input may have come before the first."""
-        return calm.uncommitted_s > _TIMER_S
+        """Whether commits are so rare that all input may have come before the first."""
+        commits = (one for one in COMMITS if not one.startswith("append"))
+        return calm.uncommitted_s > _TIMER_S and all(calm.moments[one] < FEWEST for one in commits)
 
     def moments(self, calm: Run) -> list[str]:
         """Return the moments of commits that a run without faults had, those first that show most.

@@ -225,3 +225,6 @@ def test_a_job_that_commits_by_a_timer_is_killed_at_such_commits(session: Sessio
     rare = Run("calm", {}, moments=seen, uncommitted_s=30.0)
     assert "offsets-taken" in session.moments(rare)
     assert "offsets-taken" not in session.moments(replace(rare, uncommitted_s=0.1))
+    # One that was slow once commits often all the same.
+    often = replace(rare, moments=seen + Counter({"offsets-received": 9}))
+    assert "offsets-taken" not in session.moments(often)
