@@ -80,6 +80,10 @@ def test_a_file_of_spark_is_committed_by_its_log_and_not_as_it_is_written(tmp_pa
     assert made.commits() == frozenset()
     log(folder, "1", "part-0.json")
     assert made.commits() == {"part-0.json"}
+    write(folder / "part-1.json", 2)
+    assert made.commits() == {"part-0.json"}
+    log(folder, "1", "part-0.json", "part-1.json")  # the same names, and more in one of them
+    assert made.commits() == {"part-0.json", "part-1.json"}
     write(tmp_path / "plain" / "a.jsonl.part", 1)
     plain = sink(tmp_path, "plain")
     assert plain.commits() == frozenset()

@@ -17,7 +17,7 @@ from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.jobs.declaration import OutputTable
 from tickproof.conformance.jobs.file_sink import FilesSink
 from tickproof.conformance.jobs.records import of_input
-from tickproof.conformance.jobs.trial import Plan, Trial
+from tickproof.conformance.jobs.trial import Fired, Plan, Trial
 from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.kafka.wire import Api
 
@@ -157,3 +157,14 @@ def test_a_commit_by_a_timer_is_waited_for(trial: Any) -> None:
     assert trial._silence_limit_s() > 30
     trial._released = 9
     assert trial._silence_limit_s() == 10
+
+
+def test_a_short_pause_ends_before_a_transaction_and_a_long_one_behind_it(trial: Any) -> None:
+    """Also of a job without a session, as Flink: it owns what it has for as long."""
+    trial._proxy.traffic.timeouts_ms = {Api.INIT_PRODUCER_ID: {30_000}}
+    trial._proxy.longest_ms = {Api.INIT_PRODUCER_ID: 15_000}
+    lasted: list[float] = []
+    trial._feed_for = lambda seconds, *_: lasted.append(seconds)
+    for _ in range(2):
+        trial._pause([], lambda: trial.run.fired.append(Fired("pause", "", 1.0, "", 1, "")))
+    assert lasted[0] < 15 < lasted[1]

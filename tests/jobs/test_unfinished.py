@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,12 +64,14 @@ def test_a_job_that_stood_still_fails(session: Session) -> None:
 
 def test_a_value_that_differs_leaves_open_what_is_lost(session: Session) -> None:
     """Without an oracle or a count: it may be too low, or too high."""
-    blind = {"totals": replace(BASELINE["totals"], claims=replace(CLAIMS, knows=False, counts=""))}
+    claims = replace(CLAIMS, ordered=True, knows=False, counts="")
+    blind = {"totals": replace(BASELINE["totals"], level=Level.SEQUENCE, claims=claims)}
     run = run_that(n=2)
     runs = {"commit": Judged(run, Path("commit"), session._findings(run, blind))}
     found = {one.requirement: one for one in judge.outcomes(session._job, blind, runs)}
     assert found["JB-VALUES"].verdict is Verdict.FAIL
     assert {found[id_].verdict for id_ in ("JB-LOST", "JB-TWICE")} == {Verdict.UNKNOWN}
+    assert found["JB-ORDER"].verdict is Verdict.PASS
     assert found["JB-LOST"].actual.startswith("[outputs.totals]: whether a value that differs")
 
 
@@ -224,6 +227,8 @@ def test_a_job_that_commits_by_a_timer_is_killed_at_such_commits(session: Sessio
     seen = Counter({"offsets-received": 1, "offsets-taken": 1, "fetched": 9})
     rare = Run("calm", {}, moments=seen, uncommitted_s=30.0)
     assert "offsets-taken" in session.moments(rare)
+    kills = {one.name: one.strikes for one in session._plans(rare, partial(Plan))}["commit"]
+    assert [one.nth for one in kills] == [1, 1]
     assert "offsets-taken" not in session.moments(replace(rare, uncommitted_s=0.1))
     # One that was slow once commits often all the same.
     often = replace(rare, moments=seen + Counter({"offsets-received": 9}))
