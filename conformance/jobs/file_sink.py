@@ -15,7 +15,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urlparse
@@ -100,7 +100,7 @@ class FilesSink:
         """
         found: list[Row] = []
         facts = dict(self._facts())
-        if self._catalog or any(map(_ICEBERG.fullmatch, facts)):
+        if self._is_iceberg(facts):
             return self._in_iceberg(facts.keys(), ended)
         for name in self._committed(set(facts), ended):
             known = self._read.get(name)
@@ -131,7 +131,7 @@ class FilesSink:
     def commits(self) -> frozenset[str] | None:
         """Return the files that are committed, None of a table of Iceberg."""
         there = dict(self._facts())
-        if self._catalog or any(map(_ICEBERG.fullmatch, there)):
+        if self._is_iceberg(there):
             return None
         if there != self._there:
             self._there, self._commits = there, frozenset(self._committed(set(there), False))
@@ -174,6 +174,9 @@ class FilesSink:
             return [name for name in found if name in logged]
         done = {name.rpartition("/")[0] for name in there if name.split("/")[-1] == SUCCESS}
         return [name for name in found if not done or done.intersection(_above(name))]
+
+    def _is_iceberg(self, there: Iterable[str]) -> bool:
+        return self._catalog is not None or any(map(_ICEBERG.fullmatch, there))
 
     def _is_output(self, name: str) -> bool:
         parts = name.split("/")

@@ -242,8 +242,10 @@ def _of_kind(
         if found:
             return _failed(id_, name, judged, found, baselines)
     if kind in (Kind.LOST, Kind.TWICE) and (at := _untold(baselines, runs)):
-        why = "whether a value that differs is due to a record that is lost, or counted twice"
-        why = f"{at}: {why}, shows only with an oracle or counts"
+        why = (
+            f"{at}: whether a value that differs is due to a record that is lost, or counted "
+            "twice, shows only with an oracle or counts"
+        )
         return _open(id_, "faults", Reason.NOT_SEEN, why, runs)
     struck = {name: one for name, one in runs.items() if _evidence(one.run)}
     if not struck:

@@ -460,10 +460,10 @@ class Session:
             yield again("leader", strikes=[Strike("kill-leader", seen[0], 2), lone])
         if not {"worker", "engine"} & set(job.claims.survives):
             return
-        most = 1 if self._by_timer(calm) else 2
+        number, last = (_KILLS // 2, 1) if self._by_timer(calm) else (_KILLS, 2)
         kills = [
-            Strike("kill", moments[n % len(moments)], chance.randint(1, most))
-            for n in range(_KILLS * most // 2)
+            Strike("kill", moments[n % len(moments)], chance.randint(1, last))
+            for n in range(number)
         ]
         # Of a job that is one command, another process than its workers commits.
         one_command = job.table.roles is not None and "engine" in job.claims.survives

@@ -954,12 +954,12 @@ class Trial:
 
     def _is_moment(self, at: str, now: float) -> bool:
         """Tell whether a transaction is open in a database, or one that was open is over."""
+        if at == "transaction-over" and (newly := self._newly_committed()) is not None:
+            return newly
         since, is_open = self._open_since, self._in_transaction()
         self._open_since = (since or now) if is_open else 0.0
         if at == "transaction":
             return is_open
-        if (newly := self._newly_committed()) is not None:
-            return newly
         return now - since > _OPEN_S if is_open and since else bool(since)
 
     def _newly_committed(self) -> bool | None:
