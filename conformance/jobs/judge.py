@@ -13,7 +13,7 @@ from tickproof.conformance.jobs.comparison import Claims, Finding, Kind, Level, 
 from tickproof.conformance.jobs.declaration import Job
 from tickproof.conformance.jobs.records import Record
 from tickproof.conformance.jobs.requirements import CALM, JB, SCHEDULE
-from tickproof.conformance.jobs.trial import Run
+from tickproof.conformance.jobs.trial import IDLE, Run
 from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, SEVERITY, Outcome, Reason, Verdict
 
@@ -369,7 +369,7 @@ def _at_commits(job: Job, run: Run) -> bool:
 
 
 def _of_a_commit(moment: str) -> bool:
-    return not moment.startswith(("append", "fetched"))
+    return not moment.startswith(("append", "fetched", IDLE))
 
 
 def not_played(id_: str, job: Job) -> str:

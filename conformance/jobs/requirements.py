@@ -63,16 +63,17 @@ JB: Final = {
             "JB-RESTART",
             2,
             "a restart with SIGTERM changes nothing",
-            "Every worker gets SIGTERM in mid-stream, and is started again. If it fails, "
-            "the job's own shutdown loses or repeats what it had under way.",
+            "Every worker gets SIGTERM, once as the job stands still and once in mid-stream, and "
+            "is started again. If it fails, the job's own shutdown loses or repeats what it had "
+            "under way, or it begins elsewhere than it ended.",
         ),
         _requirement(
             "JB-COMMIT",
             3,
             "a kill at the commit changes nothing",
             "A worker is killed at moments of its commits: before the broker or the "
-            "database has taken them, and before the job knows. If it fails, state, offsets "
-            "and output are not of one cut.",
+            "database has taken them, and before the job knows; and once as the job stands still. "
+            "If it fails, state, offsets and output are not of one cut.",
         ),
         _requirement(
             "JB-REBALANCE",

@@ -25,13 +25,13 @@ from tickproof.conformance.history.job_run import (
     Strike,
 )
 from tickproof.conformance.jobs.declaration import Job
-from tickproof.conformance.jobs.trial import IN_DATABASE
+from tickproof.conformance.jobs.trial import IDLE, IN_DATABASE
 from tickproof.conformance.kafka.exchanges import COMMIT, GROUP, JOIN, OFFSETS, PLAIN, STAGED
 from tickproof.conformance.strict_toml import Table, wrong
 
 #: Of Kafka, of the kit's PostgreSQL and of its HTTP server; then those of other databases.
 MOMENTS: Final = (
-    "fetched", *PLAIN, *STAGED, *COMMIT, *JOIN, *OFFSETS, *GROUP, *IN_DATABASE,
+    "fetched", *PLAIN, *STAGED, *COMMIT, *JOIN, *OFFSETS, *GROUP, *IN_DATABASE, IDLE,
 )  # fmt: skip
 _LASTING: Final = ("refuse", "slow")
 #: Target -> what is done to it by a kill.
@@ -84,8 +84,8 @@ class Fault(Table):
             raise wrong(
                 "none but for a kill or restart of worker or engine", self.delay_s, "delay_s"
             )
-        if self.nth > 1 and self.at is None:
-            raise wrong("1 without at", self.nth, "nth")
+        if self.nth > 1 and self.at in (None, IDLE):
+            raise wrong(f"1 at {IDLE}" if self.at else "1 without at", self.nth, "nth")
         return self
 
     def strike(self) -> Strike:

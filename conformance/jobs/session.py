@@ -442,8 +442,8 @@ class Session:
             yield again(judge.PARTITIONS, partitions=job.claims.partitions)
         if job.claims.idempotent:
             yield again(judge.TWICE, twice=True)
-        restarts = [Strike("restart", whole=True), Strike("restart", moments[0], 2, whole=True)]
-        yield again("restart", strikes=restarts)
+        at_rest = Strike("restart", trial.IDLE, whole=True)
+        yield again("restart", strikes=[at_rest, replace(at_rest, at=moments[0], nth=2)])
         # One meets an answer that the job waits for: what it says is done.
         answered = next((one for one in ("committed", "appended") if one in moments), moments[0])
         cuts = [Strike("cut"), Strike("cut", answered, 2), Strike("cut")]
@@ -465,6 +465,7 @@ class Session:
             Strike("kill", moments[n % len(moments)], chance.randint(1, last))
             for n in range(number)
         ]
+        kills.append(Strike("kill", trial.IDLE))
         # Of a job that is one command, another process than its workers commits.
         one_command = job.table.roles is not None and "engine" in job.claims.survives
         if one_command or "worker" not in job.claims.survives:

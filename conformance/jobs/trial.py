@@ -117,6 +117,9 @@ _ENDED: Final = re.compile(r"supervisor: worker (\d+) ended with (-?\d+)")
 
 #: One is open in a database, or files are being written; one that was open is over.
 IN_DATABASE: Final = ("transaction", "transaction-over")
+#: The job has handled what it was given, and stands still for this long at least.
+IDLE: Final = "idle"
+_IDLE_S: Final = 1.0
 #: What is open for so long may stay so: files that are written without a pause.
 _OPEN_S: Final = 1.0
 
@@ -244,7 +247,7 @@ class Trial:
         self._pending = deque(plan.strikes)
         self._tries, self._seen = 0, 0
         #: Since when (time.monotonic) a transaction has been open in a database, 0: none is.
-        self._open_since = 0.0
+        self._open_since = self._shared_at = 0.0
         self._due: deque[tuple[Strike, int, Future[bool]]] = deque()
         self._striking = False
         self._uses: dict[int, ConnectionUse] = {}
@@ -451,7 +454,7 @@ class Trial:
             self._check()
             if self._due:
                 self._strike(*self._due.popleft())
-            elif self._pending and self._pending[0].at in ("", *IN_DATABASE):
+            elif self._pending and self._pending[0].at in ("", IDLE, *IN_DATABASE):
                 self._look()
             self._feed(self._allowed(now))
             for sink in self._sinks.values():
@@ -917,11 +920,13 @@ class Trial:
         strike = self._pending[0]
         if self._unproven or self._returning:
             return
-        if strike.at == "":
+        if strike.at in ("", IDLE):
             strikes = len(self._plan.strikes)
             share = (strikes - len(self._pending) + 1) / (strikes + 1)
             # It strikes a life that has been given records, if there is one.
             if self._sent < int(self._total * share) or not self._fetched(None):
+                return
+            if strike.at == IDLE and not self._is_idle():
                 return
         else:
             now = time.monotonic()
@@ -939,7 +944,7 @@ class Trial:
                 time.sleep(0.02)
                 return
         # What it kills may leave a journal, or files.
-        self._seen, self._open_since, self._commits = 0, 0.0, None
+        self._seen, self._open_since, self._commits, self._shared_at = 0, 0.0, None, 0.0
         with self._lock:
             self._pending.popleft()
         if strike.do in ("pause", "refuse", "slow", *OF_BROKERS):  # it meets those at work
@@ -951,6 +956,14 @@ class Trial:
     def _returning(self) -> bool:
         """True while a broker that was killed is on its way back."""
         return self._brokers is not None and self._brokers.returning
+
+    def _is_idle(self) -> bool:
+        """Tell whether the job stands still with its share handled, or will not in this run."""
+        self._shared_at = self._shared_at or time.monotonic()
+        if self._quiet_s > max(3 * self._plan.silence_s, _IDLE_S):
+            return True
+        # Who commits by a timer is never quiet.
+        return self._clock.fair_s(self._shared_at) > 2 * self._still_s
 
     def _is_moment(self, at: str, now: float) -> bool:
         """Tell whether a transaction is open in a database, or one that was open is over."""
@@ -1167,7 +1180,7 @@ class Trial:
         fired = Fired(strike.do, strike.at, time.monotonic() - self._t0, what, fetched, under_way)
         self.run.fired.append(fired)
         self._tell("fault", do=strike.do, target=strike.target, **self._counts())
-        if not fired.counts and self._tries < MOST_TRIES:
+        if not fired.counts and strike.at != IDLE and self._tries < MOST_TRIES:
             self._tries += 1
             with self._lock:
                 self._pending.appendleft(strike)
@@ -1177,6 +1190,8 @@ class Trial:
         if self._proxy.open_transactions:
             found.append("an open transaction")
         found += [sink.open for sink in self._sinks.values() if sink.in_transaction()]
+        if strike.at == IDLE:
+            found.append(f"a silence of {self._quiet_s:.1f} s")
         if not found and strike.at == "transaction-over":
             found.append("output that was written just before")
         if connection < 0:  # nothing is under way in a database before a statement is

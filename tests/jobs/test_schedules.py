@@ -22,7 +22,7 @@ from tickproof.conformance.jobs.comparison import Claims, Level
 from tickproof.conformance.jobs.judge import Baseline, Judged
 from tickproof.conformance.jobs.requirements import JB, SCHEDULE
 from tickproof.conformance.jobs.session import Session, Settings
-from tickproof.conformance.jobs.trial import Run
+from tickproof.conformance.jobs.trial import IDLE, Run
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.report.session_state import SessionState
 from tickproof.conformance.verdicts import Reason, Verdict
@@ -31,7 +31,7 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "worker"\nat = "commit-received"\nnth =
 #: One that ends no life.
 MILD = '[[fault]]\ndo = "slow"\nseconds = 1\n'
 
-moments = st.sampled_from(schedules.MOMENTS)
+moments = st.sampled_from([one for one in schedules.MOMENTS if one != IDLE])
 times = st.floats(0.001, 60, allow_nan=False)
 deaths = st.builds(
     Strike,
@@ -43,7 +43,12 @@ deaths = st.builds(
 )
 strikes = st.one_of(
     deaths,
-    st.builds(Strike, st.sampled_from(["kill", "pause", "restart"]), whole=st.booleans()),
+    st.builds(
+        Strike,
+        st.sampled_from(["kill", "pause", "restart"]),
+        st.sampled_from(["", IDLE]),
+        whole=st.booleans(),
+    ),
     st.builds(
         Strike,
         st.sampled_from(["upgrade", "downgrade"]),
@@ -91,6 +96,7 @@ def test_a_schedule_reads_as_what_was_written(
         ('do = "refuse"\nseconds = 61', "seconds: expected a number at most 60"),
         ('do = "cut"\ndelay_s = 1', "delay_s: expected none but for a kill or restart"),
         ('do = "cut"\nnth = 2', "nth: expected 1 without at; got 2"),
+        ('do = "cut"\nat = "idle"\nnth = 2', "nth: expected 1 at idle; got 2"),
         ('do = "cut"\nat = "comitted"', "at: expected a moment (did you mean committed?), one of"),
         ('do = "cut"\nwhen = 1', "when: unknown key; expected one of do, target, at, nth, delay_s"),
     ],
