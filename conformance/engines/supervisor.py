@@ -70,6 +70,7 @@ class Supervisor:
         self._ends: dict[int, int] = {}
         #: Worker -> when it is started again (time.monotonic).
         self._due: dict[int, float] = {}
+        self._stay_down = False
 
     def run(self) -> None:
         """Serve until stop or the end of stdin."""
@@ -95,7 +96,9 @@ class Supervisor:
                 self._look_after_workers()
 
     def _patience(self) -> float | None:
-        return max(0.0, min(self._due.values()) - time.monotonic()) if self._due else None
+        if self._stay_down or not self._due:
+            return None
+        return max(0.0, min(self._due.values()) - time.monotonic())
 
     def _handle(self, request: dict[str, Any]) -> bool:
         """Answer a request; True where it was the last."""
@@ -117,6 +120,10 @@ class Supervisor:
             self._argv, self._job["workers"] = request["argv"], request["workers"]
             self._job["data"]["env"] = request["env"]
             self._due = {one: at for one, at in self._due.items() if one < request["workers"]}
+        elif op == "down":  # workers that have ended, or end, are not started again until "up"
+            self._stay_down = True
+        elif op == "up":
+            self._stay_down = False
         elif op == "stop":
             self._end_workers()
         else:
@@ -218,6 +225,8 @@ class Supervisor:
                 sys.exit(1)
             if self._roles:
                 self._kill()
+        if self._stay_down:
+            return
         started = [worker for worker, due in self._due.items() if due <= now]
         # Another version may have more.
         for worker in [*started, *range(len(self._workers), most if started else 0)]:

@@ -59,7 +59,8 @@ class Strike:
 
     nth: which such moment, counted from 1. whole: the whole job at once, not the worker at whose
     moment it is. seconds: it lasts so long, or a kill comes so much after its moment; a leader
-    has for so long what no other broker gets.
+    has for so long what no other broker gets. down: a worker that is killed is started again once
+    others have taken over; the next such strike meets it again.
     """
 
     do: Do
@@ -67,6 +68,7 @@ class Strike:
     nth: Annotated[int, Field(ge=1, lt=2**31)] = 1
     whole: bool = False
     seconds: _Seconds = 0.0
+    down: bool = False
 
     @property
     def target(self) -> Target:

@@ -59,7 +59,8 @@ def _strike(moments: Sequence[str], chance: random.Random) -> Strike:
     if do == "kill-leader":
         return Strike(do, at, nth, seconds=chance.choice((0.0, ALONE_S)))
     delay_s = chance.choice((0.0, 0.0, 0.1, 1.0)) if do == "kill" else 0.0
-    return Strike(do, at, nth, chance.random() < 0.3, delay_s)
+    whole = chance.random() < 0.3
+    return Strike(do, at, nth, whole, delay_s, do == "kill" and not whole and chance.random() < 0.3)
 
 
 def simpler(strikes: Strikes) -> list[Strikes]:
@@ -67,7 +68,8 @@ def simpler(strikes: Strikes) -> list[Strikes]:
     found = []
     for at, one in enumerate(strikes):
         at_once = one.do in ("kill", "kill-leader")
-        plain = replace(one, nth=1), replace(one, seconds=0.0 if at_once else one.seconds)
+        at_once_s = 0.0 if at_once else one.seconds
+        plain = replace(one, nth=1), replace(one, seconds=at_once_s), replace(one, down=False)
         found += [(*strikes[:at], new, *strikes[at + 1 :]) for new in plain if new != one]
     return found
 
@@ -147,7 +149,8 @@ class JobSubject(Subject[Strikes]):
 def _words(strike: Strike) -> str:
     whole = " all" if strike.whole else ""
     nth = f"{strike.nth}. " if strike.nth > 1 else ""
-    return f"{strike.do}{whole}" + (f" at {nth}{strike.at}" if strike.at else "")
+    down = " that stays down" if strike.down else ""
+    return f"{strike.do}{whole}{down}" + (f" at {nth}{strike.at}" if strike.at else "")
 
 
 def subject(job: Job, session: Session, parallel: int | None, seed: int) -> JobSubject:

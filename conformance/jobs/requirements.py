@@ -79,9 +79,9 @@ JB: Final = {
             "JB-REBALANCE",
             3,
             "a rebalance changes nothing",
-            "One of several workers is killed with work under way: the others take over its "
-            "partitions, and give some back. If it fails, offsets of a lost partition were "
-            "committed, or the state of a new one was not read.",
+            "One of several workers is killed with work under way, and comes back once others "
+            "have taken over its partitions, twice. If it fails, offsets of a lost partition were "
+            "committed, or the state of one was not read as it came, for the first time or again.",
         ),
         _requirement(
             "JB-ALL",

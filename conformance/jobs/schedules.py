@@ -54,7 +54,7 @@ class Fault(Table):
 
     nth: which such moment, counted from 1. delay_s: how long after it a death comes. seconds: how
     long connections are refused, or answers late. alone_s: how long no other broker gets what a
-    leader takes before it dies.
+    leader takes before it dies. down: a worker stays down until others have taken over.
     """
 
     do: Literal["kill", "restart", "upgrade", "downgrade", "pause", "cut", "refuse", "slow"]
@@ -64,6 +64,7 @@ class Fault(Table):
     delay_s: _Seconds | None = None
     seconds: _Seconds | None = None
     alone_s: _Seconds | None = None
+    down: bool = False
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -84,6 +85,8 @@ class Fault(Table):
             raise wrong(
                 "none but for a kill or restart of worker or engine", self.delay_s, "delay_s"
             )
+        if self.down and (self.do, self.target) != ("kill", "worker"):
+            raise wrong("false but for a kill of worker", self.down, "down")
         if self.nth > 1 and self.at in (None, IDLE):
             raise wrong(f"1 at {IDLE}" if self.at else "1 without at", self.nth, "nth")
         return self
@@ -92,7 +95,7 @@ class Fault(Table):
         """Return what is to be done in a run."""
         do = _KILLS.get(self.target or "", self.do)
         lasts_s = self.delay_s or self.seconds or self.alone_s or 0.0
-        return Strike(do, self.at or "", self.nth, self.target == "engine", lasts_s)
+        return Strike(do, self.at or "", self.nth, self.target == "engine", lasts_s, self.down)
 
 
 class Schedule(Table):
@@ -149,4 +152,5 @@ def _row(strike: Strike) -> Fault:
         delay_s=None if lasting or alone else strike.seconds or None,
         seconds=strike.seconds if lasting else None,
         alone_s=strike.seconds or None if alone else None,
+        down=strike.down,
     )

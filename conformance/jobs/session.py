@@ -473,7 +473,7 @@ class Session:
         yield again("commit", strikes=kills)
         if "worker" in job.claims.survives:
             at = moments[-1] if moments[-1] not in trial.IN_DATABASE else "fetched"
-            taken_over = [Strike("kill", at, 2), Strike("kill", moments[0], 1)]
+            taken_over = [Strike("kill", one, 2, down=True) for one in (at, moments[0])]
             # A commit that is under way can be taken after a short pause of the worker.
             held = "commit-received" if "commit-received" in moments else at
             if job.table.roles is not None:  # a moment that is a worker's own

@@ -213,6 +213,8 @@ class Trial:
 
     #: Files of output that were committed when they were last looked at.
     _commits: frozenset[tuple[int, str]] | None = None
+    #: The worker that was down, and the last connection before.
+    _was_down, _last_before_down = "", -1
 
     def __init__(
         self,
@@ -803,7 +805,7 @@ class Trial:
     def _still_s(self) -> float:
         """Seconds that a sound job may stand still: the dead keep what they owned for a session."""
         plan = self._plan
-        return max(3 * plan.silence_s, 3 * plan.startup_s, 1.5 * self._owned_s + 2)
+        return max(3 * plan.silence_s, 3 * plan.startup_s, self._missed_s)
 
     @property
     def _recovery_s(self) -> float:
@@ -903,6 +905,8 @@ class Trial:
         with self._lock:
             self.run.moments[moment] += 1
             if not self._pending or self._pending[0].at != moment or self._over.is_set():
+                return None
+            if self._pending[0].down and 0 <= connection <= self._last_before_down:
                 return None
             # Nobody stands still meanwhile.
             if self._due or self._striking or self._unproven or self._returning:
@@ -1037,7 +1041,7 @@ class Trial:
             return
         self._over.wait(strike.seconds)
         workers = self._workers()
-        who = self._owner(workers, connection) if not strike.whole else ""
+        who = self._victim(strike, workers, connection) if not strike.whole else ""
         struck = self._processes() if strike.whole else workers.get(who, [])
         fetched = self._fetched([one.pid for one in struck])
         under_way = self._under_way(strike, held is not None, connection)
@@ -1059,11 +1063,17 @@ class Trial:
                 env=version.environment(values),
                 workers=version.workers,
             )
+        if strike.down:
+            self._last_before_down = max(self._uses, default=0)
+            self._engine_now.request("down", _ANSWER_S)
         self._end_processes(struck, gently, held)
         if strike.whole or not self._job.outlives_worker:
             self._dead_since = time.monotonic()
             self._last_use = max(self._uses, default=0)
         self._note(strike, what, fetched, under_way or ("its life" if gently else ""))
+        if strike.down:
+            self._feed_for(self._missed_s, self._taken_over())
+            self._engine_now.request("up", _ANSWER_S)
         self._listed_at = 0.0
 
     def _end_processes(
@@ -1091,7 +1101,7 @@ class Trial:
         # A member is missed only at a heartbeat, which may be half a session later. Each other
         # pause ends before a transaction that is open does, which the worker then goes on with:
         # once another has taken over, or at last when the transaction is about to end.
-        transaction_s, missed_s = self._lasts_s(Api.INIT_PRODUCER_ID), self._owned_s * 1.5 + 2
+        transaction_s, missed_s = self._lasts_s(Api.INIT_PRODUCER_ID), self._missed_s
         if short:
             near_end_s = transaction_s - _NEAR_END_S
             waits = self._job.outlives_worker and transaction_s < math.inf
@@ -1101,6 +1111,11 @@ class Trial:
             over_s = transaction_s + _NEAR_END_S if transaction_s < math.inf else 0.0
             self._feed_for(max(missed_s, over_s))
         _signal(struck, signal.SIGCONT)
+
+    @property
+    def _missed_s(self) -> float:
+        """After how long a worker that is gone is missed, at the latest: at a heartbeat."""
+        return self._owned_s * 1.5 + 2
 
     def _obstruct(self, strike: Strike) -> None:
         """Turn clients away, or have answers wait, for as long as a strike lasts."""
@@ -1202,6 +1217,16 @@ class Trial:
             what = strike.at.partition("-")[0]
             found.append(f"held {what}" if what.endswith("s") else f"a held {what}")
         return " and ".join(found)
+
+    def _victim(
+        self, strike: Strike, workers: dict[str, list[process_table.Proc]], connection: int
+    ) -> str:
+        """Return the worker that a strike meets, one that was down once more."""
+        if not strike.down:
+            return self._owner(workers, connection)
+        if self._was_down not in workers:
+            self._was_down = self._owner(workers, connection)
+        return self._was_down
 
     def _owner(self, workers: dict[str, list[process_table.Proc]], connection: int) -> str:
         """Return the worker that holds a connection; else of those that were given records one."""

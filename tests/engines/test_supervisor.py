@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tickproof.conformance.engines import host_starter, process_table
+from tickproof.conformance.engines import host_starter, process_table, supervisor
 
 SUPERVISOR = Path(process_table.__file__).with_name("supervisor.py")
 #: Starts two workers, the second a daemon, tells of itself, and waits.
@@ -194,6 +194,20 @@ def test_workers_have_their_places_on_other_hosts(tmp_path):
             assert made.ask("stop")["ok"]
             assert made.process.wait(PATIENCE_S) == 0
             assert not made.own()
+
+
+def test_a_worker_stays_down_until_it_may_come_up(tmp_path):
+    with ended(Supervised(tmp_path, WORKER, {})) as made:
+        first = until(lambda: workers(made))
+        assert made.ask("down")["ok"]
+        os.kill(first[1], signal.SIGKILL)
+        until(lambda: workers(made) is None)
+        over = time.monotonic() + 5 * supervisor.RESTART_S
+        until(lambda: workers(made) or time.monotonic() > over)
+        assert workers(made) is None
+        assert made.ask("up")["ok"]
+        again = until(lambda: workers(made))
+        assert (again[0], again[1] != first[1]) == (first[0], True)
 
 
 def test_workers_may_be_on_any_host_the_first_among_them(tmp_path):

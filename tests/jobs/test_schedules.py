@@ -55,6 +55,7 @@ strikes = st.one_of(
         st.just("") | moments,
         whole=st.just(True),
     ),
+    st.builds(Strike, st.just("kill"), moments, down=st.just(True)),
     st.builds(Strike, st.just("pause"), moments, st.integers(1, 1_000), st.booleans()),
     st.builds(Strike, st.sampled_from(["cut", "kill-broker"]), moments, st.integers(1, 1_000)),
     st.builds(
@@ -97,6 +98,10 @@ def test_a_schedule_reads_as_what_was_written(
         ('do = "cut"\ndelay_s = 1', "delay_s: expected none but for a kill or restart"),
         ('do = "cut"\nnth = 2', "nth: expected 1 without at; got 2"),
         ('do = "cut"\nat = "idle"\nnth = 2', "nth: expected 1 at idle; got 2"),
+        (
+            'do = "kill"\ntarget = "engine"\ndown = true',
+            "down: expected false but for a kill of worker; got True",
+        ),
         ('do = "cut"\nat = "comitted"', "at: expected a moment (did you mean committed?), one of"),
         ('do = "cut"\nwhen = 1', "when: unknown key; expected one of do, target, at, nth, delay_s"),
     ],
