@@ -66,7 +66,7 @@ KEYS: Final[dict[str, dict[str, Any]]] = {
     "payloads": _MADE | {"size": REQUIRED},
     "numbers": _MADE | {"edges": False},
     "keyed": _MADE | _defaults(KeyedParams),
-    "market": _MADE | _defaults(MarketParams) | {"inputs": "merged"},
+    "market": _MADE | _defaults(MarketParams) | {"inputs": "merged", "price_decimals": None},
     "market-realistic": _MADE | _defaults(RealisticParams) | {"inputs": "merged"},
     "market-csv": _GIVEN
     | {"quotes": REQUIRED, "orders": REQUIRED, "inputs": "merged", "strict": False}

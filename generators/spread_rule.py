@@ -20,10 +20,7 @@ MAX_PRICE: Final = 2**53
 
 
 def decimals_of(recipe: Mapping[str, Any]) -> int:
-    """Return the decimal places of the prices that a recipe makes; ValueError for no such number.
-
-    Only a recorded market has other than ``DECIMALS``.
-    """
+    """Return the decimal places of a recipe's prices; ValueError for no such number."""
     found = recipe.get("price_decimals")
     if found is None:
         return DECIMALS

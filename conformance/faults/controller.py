@@ -398,6 +398,8 @@ class FaultController:
             if self._busy:
                 return None
             self._busy, self.connection = True, 0
+        if moment is not moments.SCALING:  # where the delay is over
+            first = first or (lambda: None)
         self._fire(step, moment.name, first=first)
         return step
 

@@ -266,6 +266,8 @@ class Connection:
                 yield from self._held(deed)
             if sink.waits and (delay_s := sink.acknowledgement_delay(self._log)):
                 yield from self._pause(time.monotonic() + delay_s, lambda: sink.released)
+                if sink.held is not None:
+                    yield from self._held(sink.held)
             if links.busy and links.takes(self.link, "sink"):
                 yield from self._cut("sink", reply, len(reply) // 2)
             self._reply(reply)

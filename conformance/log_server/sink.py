@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -56,7 +57,8 @@ class Sink:
     """Decides the waits of a behaviour. One for each run; used by all its connections.
 
     ``spent_s``: seconds of delay that the engine was given so far: deadlines grow by them.
-    ``released``: no delay lasts any longer, for the engine is dead.
+    ``released``: no delay lasts any longer, for the engine is dead. ``held``: delayed answers wait
+    until it is done, too.
     """
 
     def __init__(self, behaviour: SinkBehaviour, on_event: Callable[..., None]) -> None:
@@ -67,6 +69,7 @@ class Sink:
             max(behaviour.ack_delay_s, behaviour.last_ack_delay_s) > 0
         )
         self.released = False
+        self.held: Future[bool] | None = None
         self.spent_s = 0.0
         self._stall_until: float | None = None
         #: Output frames received and not yet answered.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future
 from typing import Final
 
 from tickproof.conformance.engines.failures import Code
@@ -43,6 +44,8 @@ class RunLoop:
         self._log, self._recorder, self._events = run.log, run.recorder, run.events
         self._timeouts = run.spec.timeouts
         paced = run.scenario.pace is not None
+        claims = run.spec.claims(run.scenario.app, run.scenario.params)
+        self._delivers_once = claims.delivery == "exactly-once"
         self._step_s = PACED_STEP_S if paced else STEP_S
         self._progress_s = PACED_PROGRESS_S if paced else PROGRESS_S
         #: The request drain while it is under way, and when it was sent last.
@@ -322,37 +325,54 @@ class RunLoop:
         return min(self._timeouts.cut_s, self._timeouts.recovery_s / 2)
 
     def _checkpoint_when_quiet(self) -> None:
-        """Ask for a checkpoint once everything published so far was processed."""
+        """Ask for a checkpoint once everything published so far was processed.
+
+        Whom the fault strikes is found before: that may take longer than the answer does.
+        """
         if not self._run.publisher.held_back or not self._processed():
             return
         states = [list(state) for state in self._log.states()]
-        struck = self._faults.moment is moments.CHECKPOINTING
         asked: list[Pending] = []
-        if struck:
-            # To find whom it strikes may take longer than the answer does.
-            self._faults.fire_now(
-                moments.CHECKPOINTING, lambda: asked.append(self._engine.ask_checkpoint())
-            )
-            if not asked:
-                return  # nobody was there to strike
-        else:
+        failed: list[EngineFailure] = []
+
+        def ask() -> None:
             asked.append(self._engine.ask_checkpoint())
+
+        def answered() -> None:
+            ask()
+            try:
+                asked[0].wait(self._timeouts.drain_s)
+            except EngineFailure as failure:
+                failed.append(failure)
+                raise LookupError("the engine has no checkpoint op") from failure
+            self._events.add(EventKind.CHECKPOINTED, asked[0].answered_ns, partitions=states)
+
+        if self._faults.moment is moments.CHECKPOINT:
+            self._faults.fire_now(moments.CHECKPOINT, answered)
+            if failed and failed[0].code != Code.REFUSED:
+                raise failed[0]
+            return
+        # No cut ends before the strike, as long as output that it waits for has no answer.
+        self._run.sink.held = held = Future[bool]()
+        try:
+            self._faults.fire_now(moments.CHECKPOINTING, ask)
+        finally:
+            held.set_result(True)
+        if not asked:
+            return  # nobody was there to strike
         try:
             asked[0].wait(self._timeouts.drain_s)
         except EngineFailure as failure:
-            if failure.code != Code.REFUSED:
+            if failure.code != Code.REFUSED:  # who lost a worker over it may say no
                 raise
-            # Who lost a worker over it may say no. To have no such op needs no excuse, either.
-            if not struck:
-                self._faults.give_up("the engine has no checkpoint op")
             return
         self._events.add(EventKind.CHECKPOINTED, asked[0].answered_ns, partitions=states)
-        self._faults.fire_now(moments.CHECKPOINT)
 
     def _processed(self) -> bool:
         """Say whether all that is published was processed, as far as it can be told."""
         published = self._log.published
-        if self._run.app.one_each and not self._run.fault_changed_at:  # then some come twice
+        # After a death those come twice of whoever delivers at least once.
+        if self._run.app.one_each and (self._delivers_once or not self._run.fault_changed_at):
             return self._recorder.records >= published
         # Where output does not tell: what is released was processed, and silence says so, too.
         silent = self._run.clock.fair_s(self._moved_at) > self._silent_s

@@ -85,6 +85,7 @@ class Scenarios:
             recovery_s=spec.timeouts.recovery_s,
             offers=self._offers,
             transport=spec.transports[0],
+            finer_prices=spec.finer_prices,
             secret=request.secret,
             session_s=kafka.session_s if kafka else Context.session_s,
             transaction_s=kafka.transaction_s if kafka else Context.transaction_s,

@@ -53,6 +53,7 @@ class Context:
     generated market. latency: name of the SLA profile that tier 5 plays. recovery_s: the
     engine's own limit of a recovery. offers: what there is to draw points of the fault space from.
     transport: what the engine speaks; over Kafka, the timeouts of its sessions and transactions.
+    finer_prices: whether it takes prices of any unit.
     free: seed of what neither scenario nor session decides.
     """
 
@@ -68,6 +69,7 @@ class Context:
     transport: str = "log"
     session_s: float = 3.0
     transaction_s: float = 10.0
+    finer_prices: bool = False
     secret: str = ""
     free: int = 0
 
@@ -188,11 +190,12 @@ def market(
     *,
     recipe: dict[str, Any] | None = None,
     event_times: EventTimes = "rising",
+    price_decimals: int | None = None,
     **rest: Any,
 ) -> Scenario:
     """Return a run of Market Spread, on the session's own market unless ``recipe`` is given.
 
-    event_times: of a generated market.
+    event_times, price_decimals: of a generated market.
     """
     carrier = context.carried_by
     inputs, emit = carrier.inputs, carrier.emit
@@ -205,6 +208,7 @@ def market(
     else:
         base |= {"kind": "market", "records": context.records(records), "reject_one_in": 50}
         base |= {"event_times": event_times, "edges": True, "falling_ids": True}
+        base |= {"price_decimals": price_decimals} if price_decimals else {}
         # With many symbols, some orders after a death meet a quote of long before it.
         base |= {"symbols": 3_000} if rest.get("faults") else {}
         # Probes are rejected by every quote of their symbols: to hide one is never right.

@@ -302,7 +302,7 @@ DL.requirement(
 @scenario(SOME)
 def count_some_refused(context: Context, rng: random.Random) -> Scenario:
     # All of the input is one cut, whose COMMIT is refused until long after the end.
-    seconds = round(rng.uniform(1.5, 2.5), 2)
+    seconds = 8.0 if context.profile == "full" else round(rng.uniform(1.5, 2.5), 2)
     step = fault_step("refuse", "sink", "staged", fraction=0.0, seconds=seconds)
     if context.transport == "kafka":  # a single transaction met nothing there
         return deaths(context, replace(step, fraction=0.7))

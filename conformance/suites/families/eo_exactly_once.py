@@ -843,7 +843,7 @@ def many_checkpoints(context: Context, rng: random.Random) -> Scenario:
         context,
         8 * _MANY_CUTS,
         workers=1,
-        recipe={"partitions": 1, "tick": 4},
+        recipe={"partitions": 20, "tick": 4},
         keyed={},
         faults=(kill(rng, "engine", 0.6, 0.8),),
         checkpoints=_MANY_CUTS,
@@ -1002,7 +1002,7 @@ def _room_again(context: Context, rng: random.Random, *later: FaultStep) -> Scen
     )
 
 
-@scenario(*STATE_FIRST)
+@scenario(SOME, *ON_TWO, *STATE_FIRST)
 def count_disk_with_room_again(context: Context, rng: random.Random) -> Scenario:
     # Killed at the first cut that gets through: it is the one that failed, or one of its own.
     if context.transport == "kafka":  # there a cut may be on the broker, and goes on

@@ -73,9 +73,10 @@ BOUNDARIES: Final[dict[str, dict[str, tuple[int, int] | None]]] = {
 
 
 @scenario(MERGED)
-def market_merged_verdicts(context: Context, _rng: random.Random) -> Scenario:
+def market_merged_verdicts(context: Context, rng: random.Random) -> Scenario:
     # Event times decide nothing: an engine that sorts or compares them is wrong.
-    return market(context, 100_000, event_times="limits", rate=100_000)
+    finer = rng.choice((5, 7, 18)) if context.finer_prices else None
+    return market(context, 100_000, event_times="limits", price_decimals=finer, rate=100_000)
 
 
 @scenario(MERGED)
