@@ -331,6 +331,8 @@ class RunLoop:
         """
         if not self._run.publisher.held_back or not self._processed():
             return
+        if self._run.scaling:  # its answer is about the workers that there are then
+            return
         states = [list(state) for state in self._log.states()]
         asked: list[Pending] = []
         failed: list[EngineFailure] = []
