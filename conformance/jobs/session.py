@@ -35,7 +35,7 @@ from tickproof.conformance.jobs import (
     user_code,
 )
 from tickproof.conformance.jobs.comparison import Claims, Kind, Level, Rows
-from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
+from tickproof.conformance.jobs.declaration import POSTGRESQL, Job, UpgradeTable
 from tickproof.conformance.jobs.judge import Baseline, Judged
 from tickproof.conformance.jobs.records import Record, of_input, poisoned
 from tickproof.conformance.jobs.requirements import CALM, JB, SCHEDULE
@@ -451,7 +451,7 @@ class Session:
         yield again("refuse", strikes=[Strike("refuse", seconds=each) for each in REFUSED_S])
         yield again("slow", strikes=[Strike("slow", seconds=SLOW_S)])
         if job.upgrade is not None:
-            yield again("upgrade", strikes=self._versions(moments[0], back=job.upgrade.back))
+            yield again("upgrade", strikes=self._versions(job.upgrade, moments[0]))
         if "broker" in job.claims.survives:
             seen = [one for one in moments if one not in trial.IN_DATABASE] or ["fetched"]
             yield again("broker", strikes=[Strike("kill-broker", seen[at], 2) for at in (0, -1)])
@@ -487,13 +487,21 @@ class Session:
                 "all-at-once", strikes=[Strike("kill", moments[0], n, whole=True) for n in (1, 2)]
             )
 
-    def _versions(self, moment: str, *, back: bool) -> list[Strike]:
+    def _versions(self, upgrade: UpgradeTable, moment: str) -> list[Strike]:
         """Return how versions follow each other; without the way back there is one upgrade."""
+        back = upgrade.back
         up, down = Strike("upgrade", whole=True), Strike("downgrade", whole=True)
         kill = Strike("kill", moment, whole=True)
         if schedules.unclaimed(self._job, [kill]):
             return [up, down, up] if back else [up]
-        return [up, kill, down, replace(up, at=moment)] if back else [replace(up, at=moment), kill]
+        last = replace(up, at=moment)
+        if not back:
+            return [last, kill]
+        several = (upgrade.workers or self._job.workers) > 1
+        if several and "worker" in self._job.claims.survives:
+            # What its own has not handled another one of this version goes on with.
+            return [up, Strike("pause", "fetched", 3), kill, down, last]
+        return [up, kill, down, last]
 
     def _given(self, again: Callable[..., Plan]) -> Iterator[Plan]:
         """Yield the runs of schedules whose deaths are claimed."""
