@@ -181,7 +181,7 @@ def _run_jobs(jobs: list[Path], named: list[str], verbose: bool, given: dict[str
     others = click.get_current_context().params.keys() - {*_OF_JOBS, "engines", "more"}
     options.refuse_given(tuple(sorted(others)), "expected for engines only, not for a job.toml")
     if given["schedules"] and given["only"]:
-        raise click.UsageError("--schedule: expected without --only")
+        raise click.UsageError("--schedule: expected without --only: JB-SCHEDULE judges it")
     for option in ("only", "require"):
         for id_ in given[option]:
             registry.require_known(id_, f"--{option}: no requirement {id_} of a job", JB)

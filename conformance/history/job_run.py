@@ -60,7 +60,8 @@ class Strike:
     nth: which such moment, counted from 1. whole: the whole job at once, not the worker at whose
     moment it is. seconds: it lasts so long, or a kill comes so much after its moment; a leader
     has for so long what no other broker gets. down: a worker that is killed is started again once
-    others have taken over; the next such strike meets it again.
+    others have taken over; the next such strike meets it again. beside: connections to databases
+    and servers beside Kafka alone.
     """
 
     do: Do
@@ -69,6 +70,7 @@ class Strike:
     whole: bool = False
     seconds: _Seconds = 0.0
     down: bool = False
+    beside: bool = False
 
     @property
     def target(self) -> Target:

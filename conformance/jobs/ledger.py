@@ -71,6 +71,8 @@ class Ledger:
         #: By output: what was answered by 200, in its order; and what was wrong with a request.
         self.requests: dict[str, list[Request]] = {name: [] for name in names}
         self.wrong: dict[str, str] = {}
+        #: By output: the first key that came with two bodies.
+        self.reused: dict[str, str] = {}
         self._bodies: dict[tuple[str, str], str] = {}
         self._lock = threading.Lock()
         self._open: dict[int, socket.socket] = {}
@@ -137,7 +139,11 @@ class Ledger:
         body = canonical(request.body)
         with self._lock:
             kept = self.requests[name]
-            if request.key and self._bodies.setdefault((name, request.key), body) != body:
+            first = self._bodies.setdefault((name, request.key), body) if request.key else body
+            if first != body:
+                two = f"{shown(first, 200)} and {shown(body, 200)}"
+                said = f"[outputs.{name}]: {KEY} {shown(request.key, 100)} stands for {two}"
+                self.reused.setdefault(name, said)
                 return HTTPStatus.UNPROCESSABLE_ENTITY
             if len(kept) >= MOST:
                 self.wrong.setdefault(name, f"expected at most {MOST:,} requests")

@@ -110,8 +110,9 @@ JB: Final = {
             3,
             "connections that are refused for seconds change nothing",
             "Connections to the broker, and to a database or server that the kit has started, are "
-            "reset and none is taken, once for less and once for longer than a session. If it "
-            "fails, a job gives up what it could not write, or writes it again.",
+            "reset and none is taken, once for less and once for longer than a session; the second "
+            "time those to Kafka stay, where there are others. If it fails, a job gives up what "
+            "it could not write, or writes it again.",
         ),
         _requirement(
             "JB-SLOW",

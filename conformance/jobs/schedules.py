@@ -55,6 +55,7 @@ class Fault(Table):
     nth: which such moment, counted from 1. delay_s: how long after it a death comes. seconds: how
     long connections are refused, or answers late. alone_s: how long no other broker gets what a
     leader takes before it dies. down: a worker stays down until others have taken over.
+    beside: Kafka itself is left alone.
     """
 
     do: Literal["kill", "restart", "upgrade", "downgrade", "pause", "cut", "refuse", "slow"]
@@ -65,6 +66,7 @@ class Fault(Table):
     seconds: _Seconds | None = None
     alone_s: _Seconds | None = None
     down: bool = False
+    beside: bool = False
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -87,6 +89,8 @@ class Fault(Table):
             )
         if self.down and (self.do, self.target) != ("kill", "worker"):
             raise wrong("false but for a kill of worker", self.down, "down")
+        if self.beside and self.do not in _LASTING:
+            raise wrong("false but to refuse or slow", self.beside, "beside")
         if self.nth > 1 and self.at in (None, IDLE):
             raise wrong(f"1 at {IDLE}" if self.at else "1 without at", self.nth, "nth")
         return self
@@ -95,7 +99,8 @@ class Fault(Table):
         """Return what is to be done in a run."""
         do = _KILLS.get(self.target or "", self.do)
         lasts_s = self.delay_s or self.seconds or self.alone_s or 0.0
-        return Strike(do, self.at or "", self.nth, self.target == "engine", lasts_s, self.down)
+        whole, at = self.target == "engine", self.at or ""
+        return Strike(do, at, self.nth, whole, lasts_s, self.down, self.beside)
 
 
 class Schedule(Table):
@@ -153,4 +158,5 @@ def _row(strike: Strike) -> Fault:
         seconds=strike.seconds if lasting else None,
         alone_s=strike.seconds or None if alone else None,
         down=strike.down,
+        beside=strike.beside,
     )

@@ -448,7 +448,10 @@ class Session:
         answered = next((one for one in ("committed", "appended") if one in moments), moments[0])
         cuts = [Strike("cut"), Strike("cut", answered, 2), Strike("cut")]
         yield again("cut", strikes=cuts)
-        yield again("refuse", strikes=[Strike("refuse", seconds=each) for each in REFUSED_S])
+        # Where Kafka stays, nobody begins again at the last commit: what was given up is lost.
+        beside = any(one.kind == "http" or one.url == POSTGRESQL for one in job.outputs.values())
+        short, long = (Strike("refuse", seconds=each) for each in REFUSED_S)
+        yield again("refuse", strikes=[short, replace(long, beside=beside)])
         yield again("slow", strikes=[Strike("slow", seconds=SLOW_S)])
         if job.upgrade is not None:
             yield again("upgrade", strikes=self._versions(job.upgrade, moments[0]))
@@ -669,6 +672,8 @@ class Session:
         """Raise Refused for a job that fails, or gives nothing, without faults."""
         if run.failure:
             raise Refused(run.failure)
+        if run.reused_key:
+            raise Refused(f"{run.reused_key}: the second was answered 422, and does not count")
         if run.exits and self._job.claims.poison == "stop":
             said = "with nothing to stop at; the last that it said"
             raise Refused(f"without faults {run.exits[0]}, {said}: {run.last_said}")

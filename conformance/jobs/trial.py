@@ -163,6 +163,8 @@ class Run:
     recoveries_s: list[float] = field(default_factory=list)
     #: How many faults were to come.
     asked: int = 0
+    #: Which key of a request came with two bodies, "" for none.
+    reused_key: str = ""
 
     @property
     def last_said(self) -> str:
@@ -892,6 +894,7 @@ class Trial:
                 before = position
                 time.sleep(_ASK_S)
             run.rows = {name: sink.rows(ended=True) for name, sink in self._sinks.items()}
+            run.reused_key = next(iter(self._ledger.reused.values()), "") if self._ledger else ""
         except BadOutput as error:
             run.failure = run.failure or str(error)
 
@@ -1030,7 +1033,7 @@ class Trial:
         if strike.do == "cut":
             fetched, count = self._fetched(None), self._proxy.reset_all()
             count += sum(one.reset_all() for one in self._beside)
-            what = f"{count} connections"
+            what = counted(count, "connection")
             self._note(strike, what, fetched, "traffic" if count else "")
             return
         if strike.do in ("refuse", "slow"):
@@ -1119,7 +1122,8 @@ class Trial:
 
     def _obstruct(self, strike: Strike) -> None:
         """Turn clients away, or have answers wait, for as long as a strike lasts."""
-        fetched, servers = self._fetched(None), [self._proxy, *self._beside]
+        fetched = self._fetched(None)
+        servers = self._beside if strike.beside else [self._proxy, *self._beside]
         away = strike.do == "refuse"
         for server in servers:
             server.obstacle.set(away=away, lag_s=0.0 if away else LAG_S)
@@ -1128,9 +1132,10 @@ class Trial:
         met = sum(server.obstacle.met for server in servers)
         for server in servers:
             server.obstacle.set()
-        what = f"{count} connections" if count else "every connection"
-        each = "connections turned away" if away else "answers that were late"
-        self._note(strike, what, fetched, f"{met} {each}" if met else "")
+        what = counted(count, "connection") if count else "every connection"
+        late = counted(met, "answer that was late", "answers that were late")
+        turned = counted(met, "connection turned away", "connections turned away")
+        self._note(strike, what, fetched, (turned if away else late) if met else "")
 
     @property
     def _owned_s(self) -> float:

@@ -60,6 +60,9 @@ def test_a_key_counts_once_and_another_key_again(scene: Scene) -> None:
     assert [row for row, _ in scene.sink("order").rows()] == ["[1]"] * 3
     assert scene.post({"order": 2}, "a") == 422
     assert scene.sink("order").position() == 4
+    assert scene.ledger.reused == {
+        "charges": '[outputs.charges]: Idempotency-Key a stands for {"order":1} and {"order":2}'
+    }
 
 
 def test_without_identity_a_row_is_its_key(scene: Scene) -> None:

@@ -66,6 +66,7 @@ strikes = st.one_of(
         seconds=st.sampled_from((0.0, 0.5)),
     ),
     st.builds(Strike, st.sampled_from(["refuse", "slow"]), st.just("") | moments, seconds=times),
+    st.builds(Strike, st.just("refuse"), seconds=times, beside=st.just(True)),
 )
 
 
@@ -98,6 +99,7 @@ def test_a_schedule_reads_as_what_was_written(
         ('do = "cut"\ndelay_s = 1', "delay_s: expected none but for a kill or restart"),
         ('do = "cut"\nnth = 2', "nth: expected 1 without at; got 2"),
         ('do = "cut"\nat = "idle"\nnth = 2', "nth: expected 1 at idle; got 2"),
+        ('do = "cut"\nbeside = true', "beside: expected false but to refuse or slow; got True"),
         (
             'do = "kill"\ntarget = "engine"\ndown = true',
             "down: expected false but for a kill of worker; got True",
