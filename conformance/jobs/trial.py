@@ -967,7 +967,7 @@ class Trial:
     def _is_idle(self) -> bool:
         """Tell whether the job stands still with its share handled, or will not in this run."""
         self._shared_at = self._shared_at or time.monotonic()
-        if self._quiet_s > max(3 * self._plan.silence_s, _IDLE_S):
+        if self._quiet_s > max(1.5 * self._plan.silence_s, _IDLE_S):
             return True
         # Who commits by a timer is never quiet.
         return self._clock.fair_s(self._shared_at) > 2 * self._still_s

@@ -61,7 +61,7 @@ def test_a_key_counts_once_and_another_key_again(scene: Scene) -> None:
     assert scene.post({"order": 2}, "a") == 422
     assert scene.sink("order").position() == 4
     assert scene.ledger.reused == {
-        "charges": '[outputs.charges]: Idempotency-Key a stands for {"order":1} and {"order":2}'
+        "charges": '[outputs.charges]: Idempotency-Key a stands for {"order": 1} and {"order": 2}'
     }
 
 

@@ -19,7 +19,7 @@ from tickproof.conformance.jobs.comparison import Claims, Finding, Kind, Level
 from tickproof.conformance.jobs.judge import Baseline, Judged
 from tickproof.conformance.jobs.records import of_input
 from tickproof.conformance.jobs.session import Refused, Session, Settings
-from tickproof.conformance.jobs.trial import Fired, Plan, Run, Strike, Trial
+from tickproof.conformance.jobs.trial import IDLE, Fired, Plan, Run, Strike, Trial
 from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
@@ -228,7 +228,7 @@ def test_a_job_that_commits_by_a_timer_is_killed_at_such_commits(session: Sessio
     rare = Run("calm", {}, moments=seen, uncommitted_s=30.0)
     assert "offsets-taken" in session.moments(rare)
     kills = {one.name: one.strikes for one in session._plans(rare, partial(Plan))}["commit"]
-    assert [one.nth for one in kills] == [1, 1]
+    assert [(one.nth, one.at == IDLE) for one in kills] == [(1, False), (1, False), (1, True)]
     assert "offsets-taken" not in session.moments(replace(rare, uncommitted_s=0.1))
     # One that was slow once commits often all the same.
     often = replace(rare, moments=seen + Counter({"offsets-received": 9}))
