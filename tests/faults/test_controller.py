@@ -72,6 +72,13 @@ def test_a_request_that_a_strike_follows_is_sent_once_its_victim_is_known():
     assert done == ["found", "asked", "struck"]
 
 
+def test_a_fault_after_an_answer_comes_as_late_as_it_says():
+    bench = Bench([KillEngineStep("drained", delay_s=0.05)])
+    began = time.monotonic()
+    bench.controller.fire_now(DRAINED)
+    assert bench.done and time.monotonic() - began >= 0.05
+
+
 def test_a_request_that_a_strike_follows_is_not_sent_where_nobody_is_left():
     done = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -58,6 +59,19 @@ def test_delays_and_stalls_end_when_the_engine_is_dead(tmp_path, behaviour):
         assert client.receive().fields == (0, 1)
         # It was cut short: no evidence.
         assert "stall-ended" not in [event for event, _ in bench.events]
+
+
+def test_a_delayed_answer_waits_for_what_holds_it_too(tmp_path):
+    with LogBench(tmp_path, behaviour=SinkBehaviour(ack_delay_s=0.001, budget_s=1.0)) as bench:
+        bench.sink.held = held = Future()
+        client = bench.connect()
+        client.send(append(0, 1))
+        over = time.monotonic() + 0.05
+        until(lambda: bench.sink.spent_s and time.monotonic() > over)
+        assert bench.sink.open_acknowledgements == 1
+        held.set_result(True)
+        assert client.receive().fields == (0, 1)
+        assert client.call(append(1, 2)).fields == (0, 2)
 
 
 def test_stall_begins_at_its_record_and_holds_all_connections_once(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.catalog import CATALOG, draw
 from tickproof.conformance.suites.scenarios import Context
+from tickproof.generators.spread_rule import decimals_of
 
 QUICK = Context(1, freshness_s=5.0)
 
@@ -30,6 +31,15 @@ def test_same_seed_gives_the_same_scenario_and_another_another(name):
     aimed = [step for step in drawn.faults if 0 < step.fraction < 1]
     if aimed:
         assert [s.fraction for s in other.faults] != [s.fraction for s in drawn.faults]
+
+
+def test_an_engine_that_takes_finer_prices_is_given_some():
+    drawn = [
+        draw("market-merged-verdicts", Context(seed, finer_prices=True)).recipe
+        for seed in range(20)
+    ]
+    assert {recipe["price_decimals"] for recipe in drawn} == {5, 7, 18}
+    assert decimals_of(draw("market-merged-verdicts", QUICK).recipe) == 4
 
 
 @pytest.mark.parametrize("name", CATALOG)
