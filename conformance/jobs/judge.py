@@ -347,6 +347,8 @@ def _no_progress(run: Run) -> tuple[Reason, str, str]:
         expected = "a job that stops at the poisoned record each time it is started"
         return Reason.NO_EXIT, expected, f"the job {said}; the run ended by {run.ended}"
     still = f"the job made no progress with input left to read, until {run.ended}"
+    if run.settled:
+        still = f"the job made no progress until {run.ended}; {run.settled}"
     return Reason.NO_RECOVERY, goes_on, still
 
 
@@ -418,10 +420,11 @@ def _failed(
     where = f"[outputs.{output}]"
     said = words.format(key=shown(first.key, 100))
     faults = [str(one) for one in judged.run.fired]
+    wrong = {one.key for name, one in found if name == output}
     # What was done to the job stands under "stimulus".
     brief = [
         *explained(first, baseline),
-        f"{len({one.key for _, one in found})} of {counted(len(baseline.due), 'key')} differ; "
+        f"{len(wrong)} of {counted(len(wrong | baseline.due.keys()), 'key')} differ; "
         f"compared: {baseline.level.value}",
     ]
     story = {

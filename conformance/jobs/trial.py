@@ -161,6 +161,8 @@ class Run:
     twice: bool = False
     #: How long the job took to go on after each death of the whole of it, in seconds.
     recoveries_s: list[float] = field(default_factory=list)
+    #: How many records `settled` or the checkpoint said last were handled, of how many.
+    settled: str = ""
     #: How many faults were to come.
     asked: int = 0
     #: Which key of a request came with two bodies, "" for none.
@@ -836,6 +838,9 @@ class Trial:
             return ""
         told = (self._checkpointed(), *(sink.settled() for sink in self._sinks.values()))
         settled = [done for done in told if done is not None]
+        if settled:
+            done, of = min(settled), counted(self._total, "record")
+            self.run.settled = f"by its own word it has handled {done:,} of {of}"
         if settled and min(settled) >= self._total:
             return _SETTLED
         complete = self._plan.complete

@@ -136,9 +136,13 @@ class Run:
             add=lambda kind, *_, **fields: self.bench.note(kind, **fields)
         )
         self.spec = SimpleNamespace(
-            timeouts=SimpleNamespace(cut_s=6.0, recovery_s=10.0, drain_s=5.0)
+            timeouts=SimpleNamespace(cut_s=6.0, recovery_s=10.0, drain_s=5.0),
+            claims=lambda *_: SimpleNamespace(delivery="at-least-once"),
         )
-        self.scenario = SimpleNamespace(pace=None, drain_at=None, probes=False, checkpoints=0)
+        self.scenario = SimpleNamespace(
+            app="count", params={}, pace=None, drain_at=None, probes=False, checkpoints=0
+        )
+        self.scaling = False
         self.app = SimpleNamespace(one_each=one_each)
         self.publisher = SimpleNamespace(held_back=False)
         self.network_faults = SimpleNamespace(lasting=False)

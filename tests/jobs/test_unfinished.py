@@ -59,7 +59,19 @@ def test_what_is_there_twice_is_a_mistake_all_the_same(session: Session) -> None
 def test_a_job_that_stood_still_fails(session: Session) -> None:
     found = judged(session, run_that(n=2, stalled=True))
     assert found["JB-COMMIT"].reason is Reason.NO_RECOVERY
+    assert "with input left to read" in (found["JB-COMMIT"].actual or "")
     assert found["JB-LOST"].verdict is Verdict.PASS
+    said = "by its own word it has handled 3 of 4 records"
+    found = judged(session, run_that(n=2, stalled=True, settled=said))
+    assert (found["JB-COMMIT"].actual or "").endswith(said)
+
+
+def test_keys_that_nobody_expected_count_among_those_that_differ(session: Session) -> None:
+    nothing = {"totals": replace(BASELINE["totals"], due={})}
+    run = run_that(n=2)
+    runs = {"commit": Judged(run, Path("commit"), session._findings(run, nothing))}
+    found = {one.requirement: one for one in judge.outcomes(session._job, nothing, runs)}
+    assert "2 of 2 keys differ" in str(found["JB-COMMIT"].story)
 
 
 def test_a_value_that_differs_leaves_open_what_is_lost(session: Session) -> None:
