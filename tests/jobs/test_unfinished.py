@@ -112,6 +112,12 @@ def test_a_job_that_begins_at_the_end_of_a_topic_is_told(session: Session) -> No
         session._expect_output(replace(run, moments=Counter(fetched=9)))
 
 
+def test_a_key_of_two_requests_is_wrong_without_any_fault(session: Session) -> None:
+    session._expect_output(run_that(n=2))
+    with pytest.raises(Refused, match="a stands for 1 and 2: the second was answered 422"):
+        session._expect_output(run_that(n=2, reused_key="a stands for 1 and 2"))
+
+
 def test_without_faults_the_time_limit_is_named(session: Session) -> None:
     late = session._refused("still at work", run_that(n=2, unfinished=True))
     assert (late.verdict, late.reason) == (Verdict.UNKNOWN, Reason.TIME_LIMIT)
