@@ -21,6 +21,7 @@ from tickproof.conformance.jobs.records import of_input
 from tickproof.conformance.jobs.session import Refused, Session, Settings
 from tickproof.conformance.jobs.trial import IDLE, Fired, Plan, Run, Strike, Trial
 from tickproof.conformance.kafka.traffic import Traffic
+from tickproof.conformance.log_server.obstacle import Obstacle
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 CLAIMS = Claims("exactly-once", "exactly-once", ordered=False, knows=True, counts="n")
@@ -251,3 +252,35 @@ def test_a_job_that_commits_by_a_timer_is_killed_at_such_commits(session: Sessio
     # One that was slow once commits often all the same.
     often = replace(rare, moments=seen + Counter({"offsets-received": 9}))
     assert "offsets-taken" not in session.moments(often)
+
+
+def trial_of(tmp_path: Path, *strikes: Strike) -> Any:
+    job = copy("totals-sql", tmp_path)
+    inputs, plan = {"orders": of_input(job, "orders", 1)}, Plan("asked", strikes=strikes)
+    return Trial(job, inputs, plan, tmp_path / "run", SandboxLevel.NONE, threading.Event())
+
+
+def test_the_worker_that_was_down_is_met_once_it_is_back(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path, Strike("kill", "joined", down=True))
+    trial._last_before_down = 5
+    assert trial._observe("joined", 5) is None  # of another worker, or of its life before
+    assert trial._observe("joined", 6) is not None
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_connections_to_kafka_stay_where_only_others_are_refused(
+    tmp_path: Path, beside: bool
+) -> None:
+    met = {name: Obstacle() for name in ("broker", "database")}
+    servers = [SimpleNamespace(obstacle=one, reset_all=lambda: 1) for one in met.values()]
+    trial = trial_of(tmp_path)
+    trial._proxy, trial._database, trial._ledger = servers[0], (None, servers[1]), None
+    trial._t0, trial._fetched = 0.0, lambda _: 1
+    trial._tell = trial._counts = lambda *_, **__: {}
+    trial._feed_for = lambda _: [one.turns_away() for one in met.values()]
+    trial._obstruct(Strike("refuse", seconds=1.0, beside=beside))
+    (fired,) = trial.run.fired
+    assert fired.worker == ("1 connection" if beside else "2 connections")
+    turned = "1 connection turned away" if beside else "2 connections turned away"
+    assert fired.under_way == turned
+    assert not any(one.away for one in met.values())
