@@ -12,6 +12,7 @@ from tests.log_server.logbench import LogBench, append
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.fault_steps import KillStep
+from tickproof.conformance.faults.moments import CHECKPOINTING
 from tickproof.conformance.runner.run_loop import RunLoop
 
 
@@ -82,3 +83,21 @@ def test_what_a_dying_engine_tells_a_later_fault_is_no_failure(loop, died):
     else:
         with pytest.raises(EngineFailure, match="before it answered topology"):
             loop._check_health()
+
+
+def test_no_checkpoint_is_asked_for_while_a_scale_is_under_way(loop):
+    asked, answered = [], SimpleNamespace(wait=lambda _: None, answered_ns=1)
+    loop._processed, loop._log = lambda: True, SimpleNamespace(states=list)
+    loop._events = SimpleNamespace(add=lambda *_, **__: None)
+    loop._engine = SimpleNamespace(ask_checkpoint=lambda: asked.append(held()) or answered)
+    loop._faults = SimpleNamespace(moment=CHECKPOINTING, fire_now=lambda _, first: first())
+    loop._timeouts.drain_s = 1.0
+    loop._run.publisher, loop._run.sink = SimpleNamespace(held_back=True), SimpleNamespace()
+    held = lambda: not loop._run.sink.held.done()  # noqa: E731
+    loop._run.scaling = True
+    loop._checkpoint_when_quiet()
+    assert not asked
+    loop._run.scaling = False
+    loop._checkpoint_when_quiet()
+    assert asked == [True]  # no answer to output came before the strike
+    assert not held()
