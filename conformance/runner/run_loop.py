@@ -325,50 +325,39 @@ class RunLoop:
         return min(self._timeouts.cut_s, self._timeouts.recovery_s / 2)
 
     def _checkpoint_when_quiet(self) -> None:
-        """Ask for a checkpoint once everything published so far was processed.
-
-        Whom the fault strikes is found before: that may take longer than the answer does.
-        """
+        """Ask for a checkpoint once everything published so far was processed."""
         if not self._run.publisher.held_back or not self._processed():
             return
         if self._run.scaling:  # its answer is about the workers that there are then
             return
         states = [list(state) for state in self._log.states()]
+        struck = self._faults.moment is moments.CHECKPOINTING
         asked: list[Pending] = []
-        failed: list[EngineFailure] = []
-
-        def ask() -> None:
-            asked.append(self._engine.ask_checkpoint())
-
-        def answered() -> None:
-            ask()
+        if struck:
+            # No cut ends before the strike, as long as output that it waits for has no answer. To
+            # find whom it strikes may take longer than that.
+            self._run.sink.held = held = Future[bool]()
             try:
-                asked[0].wait(self._timeouts.drain_s)
-            except EngineFailure as failure:
-                failed.append(failure)
-                raise LookupError("the engine has no checkpoint op") from failure
-            self._events.add(EventKind.CHECKPOINTED, asked[0].answered_ns, partitions=states)
-
-        if self._faults.moment is moments.CHECKPOINT:
-            self._faults.fire_now(moments.CHECKPOINT, answered)
-            if failed and failed[0].code != Code.REFUSED:
-                raise failed[0]
-            return
-        # No cut ends before the strike, as long as output that it waits for has no answer.
-        self._run.sink.held = held = Future[bool]()
-        try:
-            self._faults.fire_now(moments.CHECKPOINTING, ask)
-        finally:
-            held.set_result(True)
-        if not asked:
-            return  # nobody was there to strike
+                self._faults.fire_now(
+                    moments.CHECKPOINTING, lambda: asked.append(self._engine.ask_checkpoint())
+                )
+            finally:
+                held.set_result(True)
+            if not asked:
+                return  # nobody was there to strike
+        else:
+            asked.append(self._engine.ask_checkpoint())
         try:
             asked[0].wait(self._timeouts.drain_s)
         except EngineFailure as failure:
-            if failure.code != Code.REFUSED:  # who lost a worker over it may say no
+            if failure.code != Code.REFUSED:
                 raise
+            # Who lost a worker over it may say no. To have no such op needs no excuse, either.
+            if not struck:
+                self._faults.give_up("the engine has no checkpoint op")
             return
         self._events.add(EventKind.CHECKPOINTED, asked[0].answered_ns, partitions=states)
+        self._faults.fire_now(moments.CHECKPOINT)
 
     def _processed(self) -> bool:
         """Say whether all that is published was processed, as far as it can be told."""

@@ -90,7 +90,7 @@ def test_no_checkpoint_is_asked_for_while_a_scale_is_under_way(loop):
     loop._processed, loop._log = lambda: True, SimpleNamespace(states=list)
     loop._events = SimpleNamespace(add=lambda *_, **__: None)
     loop._engine = SimpleNamespace(ask_checkpoint=lambda: asked.append(held()) or answered)
-    loop._faults = SimpleNamespace(moment=CHECKPOINTING, fire_now=lambda _, first: first())
+    loop._faults = SimpleNamespace(moment=CHECKPOINTING, fire_now=lambda _, first=bool: first())
     loop._timeouts.drain_s = 1.0
     loop._run.publisher, loop._run.sink = SimpleNamespace(held_back=True), SimpleNamespace()
     held = lambda: not loop._run.sink.held.done()  # noqa: E731
