@@ -60,7 +60,8 @@ def _strike(moments: Sequence[str], chance: random.Random) -> Strike:
         return Strike(do, at, nth, seconds=chance.choice((0.0, ALONE_S)))
     delay_s = chance.choice((0.0, 0.0, 0.1, 1.0)) if do == "kill" else 0.0
     whole = chance.random() < 0.3
-    return Strike(do, at, nth, whole, delay_s, do == "kill" and not whole and chance.random() < 0.3)
+    down = do == "kill" and not whole and chance.random() < 0.3
+    return Strike(do, at, nth, whole, delay_s, down)
 
 
 def simpler(strikes: Strikes) -> list[Strikes]:
@@ -68,8 +69,11 @@ def simpler(strikes: Strikes) -> list[Strikes]:
     found = []
     for at, one in enumerate(strikes):
         at_once = one.do in ("kill", "kill-leader")
-        at_once_s = 0.0 if at_once else one.seconds
-        plain = replace(one, nth=1), replace(one, seconds=at_once_s), replace(one, down=False)
+        plain = (
+            replace(one, nth=1),
+            replace(one, seconds=0.0 if at_once else one.seconds),
+            replace(one, down=False),
+        )
         found += [(*strikes[:at], new, *strikes[at + 1 :]) for new in plain if new != one]
     return found
 

@@ -346,9 +346,12 @@ def _no_progress(run: Run) -> tuple[Reason, str, str]:
         said = once if run.exits else "did not stop at the poisoned record"
         expected = "a job that stops at the poisoned record each time it is started"
         return Reason.NO_EXIT, expected, f"the job {said}; the run ended by {run.ended}"
-    still = f"the job made no progress with input left to read, until {run.ended}"
-    if run.settled:
-        still = f"the job made no progress until {run.ended}; {run.settled}"
+    if run.settled is None:
+        still = f"the job made no progress with input left to read, until {run.ended}"
+    else:
+        done, of = run.settled
+        handled = f"{done:,} of {counted(of, 'record')}"
+        still = f"the job made no progress until {run.ended}; by its own word it handled {handled}"
     return Reason.NO_RECOVERY, goes_on, still
 
 

@@ -184,10 +184,11 @@ JB: Final = {
             "JB-UPGRADE",
             3,
             "another version goes on with what is there",
-            "The job is ended in mid-stream and the next version started on its state and offsets, "
-            "which is killed at work; then the version before, and the next one once more. If it "
+            "The job is ended in mid-stream and the next version started on its state and offsets. "
+            "If that has several workers, one stands still until another has taken over; then all "
+            "are killed at work. The version before goes on, and the next one once more. If it "
             "fails, a version does not read what the other has written, keeps its offsets in "
-            "another place, or changes state in more than one transaction.",
+            "another place or totals in memory, or changes state in more than one transaction.",
         ),
         _requirement(
             SCHEDULE,

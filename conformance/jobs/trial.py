@@ -161,8 +161,8 @@ class Run:
     twice: bool = False
     #: How long the job took to go on after each death of the whole of it, in seconds.
     recoveries_s: list[float] = field(default_factory=list)
-    #: How many records `settled` or the checkpoint said last were handled, of how many.
-    settled: str = ""
+    #: How many records `settled` or the checkpoint said last were handled, and of how many.
+    settled: tuple[int, int] | None = None
     #: How many faults were to come.
     asked: int = 0
     #: Which key of a request came with two bodies, "" for none.
@@ -839,10 +839,9 @@ class Trial:
         told = (self._checkpointed(), *(sink.settled() for sink in self._sinks.values()))
         settled = [done for done in told if done is not None]
         if settled:
-            done, of = min(settled), counted(self._total, "record")
-            self.run.settled = f"by its own word it has handled {done:,} of {of}"
-        if settled and min(settled) >= self._total:
-            return _SETTLED
+            self.run.settled = min(settled), self._total
+            if min(settled) >= self._total:
+                return _SETTLED
         complete = self._plan.complete
         if complete and complete({name: sink.rows() for name, sink in self._sinks.items()}):
             return "the oracle's complete output"
@@ -1138,9 +1137,11 @@ class Trial:
         for server in servers:
             server.obstacle.set()
         what = counted(count, "connection") if count else "every connection"
-        late = counted(met, "answer that was late", "answers that were late")
-        turned = counted(met, "connection turned away", "connections turned away")
-        self._note(strike, what, fetched, (turned if away else late) if met else "")
+        if away:
+            whom = counted(met, "connection turned away", "connections turned away")
+        else:
+            whom = counted(met, "answer that was late", "answers that were late")
+        self._note(strike, what, fetched, whom if met else "")
 
     @property
     def _owned_s(self) -> float:
