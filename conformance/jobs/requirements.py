@@ -184,10 +184,10 @@ JB: Final = {
             "JB-UPGRADE",
             3,
             "another version goes on with what is there",
-            "The job is ended in mid-stream and the next version started on its state and offsets. "
-            "If that has several workers, one stands still until another has taken over; then all "
-            "are killed at work. The version before goes on, and the next one once more. If it "
-            "fails, a version does not read what the other has written, keeps its offsets in "
+            "The job is ended in mid-stream and the next version started on its state and offsets: "
+            "of several workers one stands still until another has taken over, and all are killed "
+            "at work; then the version before goes on, and the next one once more. If it fails, "
+            "a version does not read what the other has written, keeps its offsets in "
             "another place or totals in memory, or changes state in more than one transaction.",
         ),
         _requirement(
