@@ -57,6 +57,8 @@ _WORDS: Final = {
     Kind.ORDER: (Reason.SKIPPED_ORDER, "{key}: the order differs"),
 }
 _SHOWN: Final = 300
+#: How many ends of workers a failure names.
+_EXITS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -421,6 +423,8 @@ def _failed(
     reason, words = _WORDS[first.kind]
     baseline = baselines[output]
     where = f"[outputs.{output}]"
+    if first.kind is Kind.VALUE and not first.expected:
+        words = "{key}: a row that should not be there"
     said = words.format(key=shown(first.key, 100))
     faults = [str(one) for one in judged.run.fired]
     wrong = {one.key for name, one in found if name == output}
@@ -429,6 +433,7 @@ def _failed(
         *explained(first, baseline),
         f"{len(wrong)} of {counted(len(wrong | baseline.due.keys()), 'key')} differ; "
         f"compared: {baseline.level.value}",
+        *judged.run.exits[:_EXITS],
     ]
     story = {
         "headline": [f"{where} {said}"],
@@ -437,7 +442,6 @@ def _failed(
             f"given: {shown(first.actual, _SHOWN) or 'nothing'}",
             *brief,
             *faults,
-            *judged.run.exits[:3],
         ],
         "brief": brief,
     }
