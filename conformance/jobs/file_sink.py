@@ -121,12 +121,13 @@ class FilesSink:
         """Return None: files say nothing of the input."""
         return None
 
-    def in_transaction(self) -> bool:
-        """Say whether a file, under its last name or another, was written just now."""
-        if self._catalog and self._catalog.in_transaction():
-            return True
+    def transactions(self) -> frozenset[str]:
+        """Return one while a file, under its last name or another, was written just now."""
+        catalog = self._catalog.transactions() if self._catalog else frozenset()
         now = time.time_ns()
-        return any(abs(now - facts[1]) < _FRESH_NS for _, facts in self._facts())
+        if any(abs(now - facts[1]) < _FRESH_NS for _, facts in self._facts()):
+            return catalog | {"files"}
+        return catalog
 
     def commits(self) -> frozenset[str] | None:
         """Return the files that are committed, None of a table of Iceberg."""

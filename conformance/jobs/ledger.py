@@ -291,9 +291,9 @@ class HttpSink:
         """Return None: requests say nothing of the input."""
         return None
 
-    def in_transaction(self) -> bool:
-        """Return False: the ledger has moments of its own."""
-        return False
+    def transactions(self) -> frozenset[str]:
+        """Return none: the ledger has moments of its own."""
+        return frozenset()
 
     def close(self) -> None:
         """Do nothing: the ledger ends with the run."""

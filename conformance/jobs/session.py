@@ -458,22 +458,14 @@ class Session:
         if "broker" in job.claims.survives:
             seen = [one for one in moments if one not in trial.IN_DATABASE] or ["fetched"]
             yield again("broker", strikes=[Strike("kill-broker", seen[at], 2) for at in (0, -1)])
-            acked = (one.acked for one in (PLAIN, STAGED) if calm.moments[one.acked] >= FEWEST)
-            lone = Strike("kill-leader", next(acked, ""), seconds=ALONE_S)
-            yield again("leader", strikes=[Strike("kill-leader", seen[0], 2), lone])
+            leaders = [Strike("kill-leader", seen[0], 2)]
+            if any(one.kind == "topic" for one in job.outputs.values()):
+                acked = (one.acked for one in (PLAIN, STAGED) if calm.moments[one.acked] >= FEWEST)
+                leaders.append(Strike("kill-leader", next(acked, ""), seconds=ALONE_S))
+            yield again("leader", strikes=leaders)
         if not {"worker", "engine"} & set(job.claims.survives):
             return
-        number, last = (_KILLS // 2, 1) if self._by_timer(calm) else (_KILLS, 2)
-        kills = [
-            Strike("kill", moments[n % len(moments)], chance.randint(1, last))
-            for n in range(number)
-        ]
-        kills.append(Strike("kill", trial.IDLE))
-        # Of a job that is one command, another process than its workers commits.
-        one_command = job.table.roles is not None and "engine" in job.claims.survives
-        if one_command or "worker" not in job.claims.survives:
-            kills = [replace(one, whole=True) for one in kills]
-        yield again("commit", strikes=kills)
+        yield again("commit", strikes=self._kills(moments, self._by_timer(calm), chance))
         if "worker" in job.claims.survives:
             at = moments[-1] if moments[-1] not in trial.IN_DATABASE else "fetched"
             taken_over = [Strike("kill", one, 2, down=True) for one in (at, moments[0])]
@@ -489,6 +481,23 @@ class Session:
             yield again(
                 "all-at-once", strikes=[Strike("kill", moments[0], n, whole=True) for n in (1, 2)]
             )
+
+    def _kills(self, moments: list[str], by_timer: bool, chance: random.Random) -> list[Strike]:
+        """Return kills at the moments in turn, and one of a job that stands still."""
+        # Of a moment that is looked for rather than told some are met a little late.
+        most = _KILLS + 2 if trial.IN_DATABASE[0] in moments else _KILLS
+        number, last = (_KILLS // 2, 1) if by_timer else (most, 2)
+        kills = [
+            Strike("kill", moments[n % len(moments)], chance.randint(1, last))
+            for n in range(number)
+        ]
+        kills.append(Strike("kill", trial.IDLE))
+        # Of a job that is one command, another process than its workers commits.
+        survives = self._job.claims.survives
+        one_command = self._job.table.roles is not None and "engine" in survives
+        if one_command or "worker" not in survives:
+            kills = [replace(one, whole=True) for one in kills]
+        return kills
 
     def _versions(self, upgrade: UpgradeTable, moment: str) -> list[Strike]:
         """Return how versions follow each other; without the way back there is one upgrade."""

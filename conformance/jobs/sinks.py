@@ -29,6 +29,10 @@ _WAIT_S = 10.0
 #: rollback journal (sqlite.org/lockingv3.html), and of FILE-shm where it has a write-ahead log
 #: (sqlite.org/walformat.html#wal_locks).
 _RESERVED_BYTE, _WAL_WRITE_BYTE = 0x40000001, 120
+#: The first that readers share: a writer with a rollback journal has it alone as it commits.
+_SHARED_BYTE = 0x40000002
+#: Where FILE-shm counts the transactions (sqlite.org/walformat.html#walidxfmt, iChange).
+_WAL_COUNT_AT = 8
 
 
 class BadOutput(TickproofError):
@@ -39,7 +43,7 @@ class Sink(Protocol):
     """One output of a job in one run; ``where`` is what the job is told of it."""
 
     where: str
-    #: What `in_transaction` sees, in words.
+    #: What `transactions` sees, in words.
     open: str
 
     def take(self) -> None:
@@ -60,8 +64,8 @@ class Sink(Protocol):
     def settled(self) -> int | None:
         """Return how many records of input have had their effect, None where nothing tells."""
 
-    def in_transaction(self) -> bool:
-        """Say whether a transaction is open in it, or files are being written."""
+    def transactions(self) -> frozenset[str]:
+        """Return a name of its own for each transaction that is open, or for files at work."""
 
     def close(self) -> None:
         """Let go of it."""
@@ -176,9 +180,9 @@ class TopicSink:
         """Return None: a topic says nothing of the input."""
         return None
 
-    def in_transaction(self) -> bool:
-        """Return False: the proxy knows the transactions of Kafka."""
-        return False
+    def transactions(self) -> frozenset[str]:
+        """Return none: the proxy knows the transactions of Kafka."""
+        return frozenset()
 
     def close(self) -> None:
         """End the consumer."""
@@ -194,6 +198,7 @@ class SqliteSink:
         self._table, self._file, self._toml, self._name = table, file, job_toml, where
         #: By the end of the name. Closed at the end: that ends this process's own locks, too.
         self._opened: dict[str, BufferedReader] = {}
+        self._commits, self._commits_now = 0, False
         self.where = f"sqlite:///{file}"
 
     def take(self) -> None:
@@ -236,12 +241,24 @@ class SqliteSink:
                     return []
                 raise InvalidFile(self._toml, [f"[{self._name}] {key}: {error}"]) from error
 
-    def in_transaction(self) -> bool:
-        """Say whether a process holds the lock of a writer, which ends with it."""
-        return self._locked("", _RESERVED_BYTE) or self._locked("-shm", _WAL_WRITE_BYTE)
+    def transactions(self) -> frozenset[str]:
+        """Return the one of the process that holds the lock of a writer, which ends with it.
+
+        It is named by how many are over, as far as they were seen: there may be no time to look
+        between two that follow each other at once.
+        """
+        commits = self._locked("", _SHARED_BYTE)
+        self._commits += self._commits_now and not commits
+        self._commits_now = commits
+        if self._locked("", _RESERVED_BYTE):
+            return frozenset({f"journal {self._commits}"})
+        if not self._locked("-shm", _WAL_WRITE_BYTE):
+            return frozenset()
+        count = os.pread(self._opened["-shm"].fileno(), 4, _WAL_COUNT_AT)
+        return frozenset({f"log {count.hex()}"})
 
     def _locked(self, suffix: str, byte: int) -> bool:
-        """Tell whether another process has a byte of one of its files locked."""
+        """Tell whether another process has a byte of one of its files locked, as one who writes."""
         try:
             there = os.stat(f"{self._file}{suffix}")  # noqa: PTH116
             held = self._opened.get(suffix)
@@ -251,7 +268,7 @@ class SqliteSink:
                 if held is not None:
                     held.close()
             # As <fcntl.h> has struct flock: type, whence, start, length, pid.
-            asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+            asked = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, byte, 1, 0)
             found = fcntl.fcntl(self._opened[suffix], fcntl.F_OFD_GETLK, asked)
         except (OSError, HistoryError):
             return False  # there is none, or it is none that SQLite has made
@@ -333,13 +350,15 @@ class SqlSink:
             why = shown(str(error).splitlines()[0], 200)
             raise InvalidFile(self._toml, [f"[{self._name}] {key}: {why}"]) from error
 
-    def in_transaction(self) -> bool:
-        """Say whether a client of a PostgreSQL database has a transaction that has written."""
+    def transactions(self) -> frozenset[str]:
+        """Return those that have written something, of the clients of a PostgreSQL database."""
         if not self._postgres:
-            return False
-        open_ = "select 1 from pg_stat_activity where backend_xid is not null"
+            return frozenset()
+        open_ = (
+            "select backend_xid::text as xid from pg_stat_activity where backend_xid is not null"
+        )
         clients = "backend_type = 'client backend' and datname = current_database()"
-        return bool(self._asked(f"{open_} and {clients}", "sql"))
+        return frozenset(one["xid"] for one in self._asked(f"{open_} and {clients}", "sql"))
 
     def close(self) -> None:
         """End the connection."""

@@ -219,6 +219,8 @@ class Trial:
     _commits: frozenset[tuple[int, str]] | None = None
     #: The worker that was down, and the last connection before.
     _was_down, _last_before_down = "", -1
+    #: The transactions that are open in databases, and since when, by time.monotonic.
+    _open, _open_since = frozenset[str](), 0.0
 
     def __init__(
         self,
@@ -252,8 +254,7 @@ class Trial:
             self._versions["upgrade"] = job.upgraded()
         self._pending = deque(plan.strikes)
         self._tries, self._seen = 0, 0
-        #: Since when (time.monotonic) a transaction has been open in a database, 0: none is.
-        self._open_since = self._shared_at = 0.0
+        self._shared_at = 0.0
         self._due: deque[tuple[Strike, int, Future[bool]]] = deque()
         self._striking = False
         self._uses: dict[int, ConnectionUse] = {}
@@ -834,7 +835,7 @@ class Trial:
         if self._committed:
             # A transaction that nobody ends hides output until its timeout.
             return _COMMITTED if all(sink.whole() for sink in self._sinks.values()) else ""
-        if quiet_s < _ASK_S or self._in_transaction():
+        if quiet_s < _ASK_S or self._transactions():
             return ""
         told = (self._checkpointed(), *(sink.settled() for sink in self._sinks.values()))
         settled = [done for done in told if done is not None]
@@ -949,13 +950,13 @@ class Trial:
                 return
             _signal(self._listed, signal.SIGSTOP)  # quickly: a transaction is short
             self._seen += 1
-            missed = strike.at == "transaction" and not self._in_transaction()
+            missed = strike.at == "transaction" and not self._transactions()
             if self._seen < strike.nth or missed:
                 _signal(self._listed, signal.SIGCONT)
                 time.sleep(0.02)
                 return
         # What it kills may leave a journal, or files.
-        self._seen, self._open_since, self._commits, self._shared_at = 0, 0.0, None, 0.0
+        self._seen, self._open, self._commits, self._shared_at = 0, frozenset(), None, 0.0
         with self._lock:
             self._pending.popleft()
         if strike.do in ("pause", "refuse", "slow", *OF_BROKERS):  # it meets those at work
@@ -980,11 +981,12 @@ class Trial:
         """Tell whether a transaction is open in a database, or one that was open is over."""
         if at == "transaction-over" and (newly := self._newly_committed()) is not None:
             return newly
-        since, is_open = self._open_since, self._in_transaction()
-        self._open_since = (since or now) if is_open else 0.0
+        before, self._open = self._open, self._transactions()
+        if not before or self._open != before:
+            self._open_since = now
         if at == "transaction":
-            return is_open
-        return now - since > _OPEN_S if is_open and since else bool(since)
+            return bool(self._open)
+        return not before <= self._open or (bool(before) and now - self._open_since > _OPEN_S)
 
     def _newly_committed(self) -> bool | None:
         """Tell whether files were committed since the last look, None where nothing says that."""
@@ -996,8 +998,10 @@ class Trial:
         self._commits = frozenset((n, name) for n, known in told for name in known)
         return before is not None and not self._commits <= before
 
-    def _in_transaction(self) -> bool:
-        return any(sink.in_transaction() for sink in self._sinks.values())
+    def _transactions(self) -> frozenset[str]:
+        """Return the transactions that are open, and which of several outputs are written."""
+        found = ((name, sink.transactions()) for name, sink in self._sinks.items())
+        return frozenset(f"{name} {one}" for name, some in found for one in some)
 
     @property
     def _engine_now(self) -> Engine:
@@ -1215,7 +1219,7 @@ class Trial:
         found = []
         if self._proxy.open_transactions:
             found.append("an open transaction")
-        found += [sink.open for sink in self._sinks.values() if sink.in_transaction()]
+        found += [sink.open for sink in self._sinks.values() if sink.transactions()]
         if strike.at == IDLE:
             found.append(f"a silence of {self._quiet_s:.1f} s")
         if not found and strike.at == "transaction-over":

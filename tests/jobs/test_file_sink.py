@@ -174,11 +174,11 @@ def test_neither_links_nor_rows_without_identity_are_output(tmp_path: Path) -> N
 
 def test_what_was_written_just_now_is_being_written(tmp_path: Path) -> None:
     made = sink(tmp_path)
-    assert not made.in_transaction() and made.position() == []
+    assert not made.transactions() and made.position() == []
     write(tmp_path / "out/_a.part", 1)
-    assert made.in_transaction() and made.position() != []
+    assert made.transactions() and made.position() != []
     os.utime(tmp_path / "out/_a.part", (1, 1))
-    assert not made.in_transaction()
+    assert not made.transactions()
 
 
 # -- tables of Delta Lake -------------------------------------------------------------
