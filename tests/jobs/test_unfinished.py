@@ -66,6 +66,17 @@ def test_a_job_that_stood_still_fails(session: Session) -> None:
     assert (found["JB-COMMIT"].actual or "").endswith("by its own word it handled 3 of 4 records")
 
 
+def test_a_failure_names_a_row_too_many_and_who_ended(session: Session) -> None:
+    free = {"totals": replace(BASELINE["totals"], claims=replace(CLAIMS, counts=""))}
+    run = run_that(n=3, exits=["worker 1 ended by itself with status 1"])
+    run.rows["totals"].append(("a", {"n": 9}))
+    runs = {"commit": Judged(run, Path("commit"), session._findings(run, free))}
+    found = {one.requirement: one for one in judge.outcomes(session._job, free, runs)}
+    story = found["JB-COMMIT"].story
+    assert story["headline"] == ["[outputs.totals] a: a row that should not be there"]
+    assert run.exits[0] in story["brief"]
+
+
 def test_keys_that_nobody_expected_count_among_those_that_differ(session: Session) -> None:
     nothing = {"totals": replace(BASELINE["totals"], due={})}
     run = run_that(n=2)
