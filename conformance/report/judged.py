@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final, Protocol, TypeVar
 
-from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, SEVERITY, Verdict
 
 
@@ -96,7 +95,8 @@ def rest(results: Iterable[_Result], not_asked: Sequence[str] = ()) -> str:
         else:
             said = ", ".join(f"{count}: {reason}" for reason, count in named[:_MOST_REASONS])
             if more := named[_MOST_REASONS:]:
-                said += f", {sum(count for _, count in more)}: {counted(len(more), 'other reason')}"
+                reasons = "other reasons" if len(more) > 1 else "another reason"
+                said += f", {sum(count for _, count in more)} for {reasons}"
         parts.append(f"{number} {verdict.value} ({said})" if said else f"{number} {verdict.value}")
     if not_asked:
         parts.append(f"{len(not_asked)} not asked (about several hosts: needs --hosts)")

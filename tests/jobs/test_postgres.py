@@ -35,7 +35,7 @@ from tickproof.conformance.verdicts import Verdict
 psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("sqlalchemy")
 ROOT = Path(__file__).parents[2]
-JOBS = ("totals-postgres", "totals-java", "totals-go", "totals-executors")
+JOBS = ("totals-postgres", "totals-java", "totals-go", "totals-dbt", "totals-executors")
 #: Job -> the program that builds it.
 BUILT_BY = {"totals-java": "javac", "totals-go": "go"}
 INSERT = "INSERT INTO totals VALUES ('a', 1)"

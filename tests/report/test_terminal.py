@@ -274,7 +274,7 @@ def test_of_many_reasons_the_most_frequent_are_named(make_report):
     ]
     text = " ".join(printed(lambda c: terminal.summary(c, make_report(*left), Path("out"))).split())
     assert (
-        "11 not-claimed (4: offers no A, 3: offers no B, 2: offers no C, 2: 2 other reasons)"
+        "11 not-claimed (4: offers no A, 3: offers no B, 2: offers no C, 2 for other reasons)"
         in text
     )
     assert "offers no E: " in text
