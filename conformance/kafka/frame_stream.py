@@ -82,7 +82,7 @@ class FrameStream:
             return 0
         size = _SIZE.unpack_from(self._buffer, self._start)[0]
         if not 0 < size <= MAX_FRAME:
-            raise Malformed(f"a frame of {size} bytes, at most {MAX_FRAME} are allowed")
+            raise Malformed(f"a frame of {size:,} bytes, at most {MAX_FRAME:,} are allowed")
         return size + _SIZE.size if have >= size + _SIZE.size else 0
 
     def _make_room(self) -> None:

@@ -56,7 +56,7 @@ class FrameReader:
             return None
         length = self._length()
         if length > self._limit:
-            raise FrameTooLarge(f"a frame of {length} bytes, at most {self._limit} are allowed")
+            raise FrameTooLarge(f"a frame of {length:,} bytes, at most {self._limit:,} are allowed")
         if length == 0:
             raise BadFrame("a frame of length 0 has no op")
         self._fill(4 + length)

@@ -71,7 +71,8 @@ def require_not_refused(history: History, codes: set[Code], expected: str, *ops:
     """Fail with the first refusal of one of these codes, for one of these ops if any."""
     for event in history.all(events.Refused):
         if event.code in codes and (not ops or event.op in ops):
-            raise Fail(Code(event.code).name, expected, f"{event.op}: {event.text}")
+            op = f"{event.op}: " if event.op != "?" else ""
+            raise Fail(Code(event.code).name, expected, f"{op}{event.text}")
 
 
 def _all_due(history: History) -> bool:

@@ -60,7 +60,7 @@ def test_a_first_frame_that_no_hello_can_be_ends_the_connection(tmp_path):
         ((event, fields),) = bench.events
         assert (event, fields["text"]) == (
             "not-greeted",
-            "before HELLO: a frame of 16777216 bytes, at most 64 are allowed",
+            "before HELLO: a frame of 16,777,216 bytes, at most 64 are allowed",
         )
 
 

@@ -200,6 +200,11 @@ REJECTS: dict[str, Cases] = {
         *NOT_STATE,
         TWICE,
     ],
+    "EO-FULL-DISK:count-full-disk-before-the-last": [
+        (t.fetched_again("drained"), "FETCHED_AGAIN"),
+        *NOT_STATE,
+        TWICE,
+    ],
     "EO-FULL-DISK:count-full-disk": [(t.refused(3), "RELEASED"), *NOT_STATE, TWICE],
     "EO-FULL-DISK:count-disk-with-room-again": [(t.refused(3), "RELEASED"), *NOT_STATE, TWICE],
     "EO-POWER-LOSS:count-power-loss": NOT_STATE,
@@ -236,6 +241,12 @@ UNKNOWNS: dict[str, Cases] = {
         (_no_sign_of(t.edited("fill-over", empty=[], words="")), "NOTHING_HELD_BACK"),
         (t.edited("fill-over", lifted=[1]), "NOT_HELD"),
         (t.edited("fill-over", grown=["cut"]), "NOT_HELD"),
+    ],
+    "EO-FULL-DISK:count-full-disk-before-the-last": [
+        MISSED,
+        (t.without("fill-over"), "KILL_MISSED"),
+        (t.edited("fill-over", to_ns=0), "KILL_MISSED"),
+        (_no_sign_of(t.edited("fill-over", empty=[], words="")), "NOTHING_HELD_BACK"),
     ],
     "EO-FULL-DISK:count-full-disk": [
         MISSED, NOTHING, (t.without("fill-over"), "KILL_MISSED"),

@@ -968,6 +968,21 @@ def count_full_disk_at_the_end(context: Context, rng: random.Random) -> Scenario
 
 
 @scenario(*STATE_FIRST)
+def count_full_disk_before_the_last(context: Context, rng: random.Random) -> Scenario:
+    # All so far is in a cut as the disk gets full, and the rest comes at once: the first cut that
+    # fails is the one that the answer to drain waits for, with nothing that comes after it.
+    full = FillStep("idle", fraction=round(rng.uniform(0.65, 0.8), 4), seconds=2.0, idle_s=0.3)
+    return carried(
+        context,
+        15_000,
+        rate=1_000_000,
+        faults=(full, KillEngineStep("drained")),
+        drain_at=0.5,
+        recipe={"partitions": 1, "tick": 3_000},
+    )
+
+
+@scenario(*STATE_FIRST)
 def count_full_disk(context: Context, rng: random.Random) -> Scenario:
     # Killed while nothing can be written: what was released without a cut is needed then.
     full = FillStep("fetched", fraction=round(rng.uniform(0.3, 0.5), 4), seconds=2.0, cut=True)
@@ -1033,7 +1048,8 @@ def _drain_waits_for_a_disk(history: History) -> None:
         not_fetched_below(history, drained[0], "drain was answered")
     require_no(history, whole(history), (*VALUES, *LOSS, *forbidden_repeats(history)))
     full = require_fired(history, 2, in_flight=False)[0]
-    in_flight = apps.of(history).in_flight(full)
+    # What stood still had all in a cut: it is the rest that has to come while the disk is full.
+    in_flight = apps.of(history).in_flight(full) or full.idle_s
     over = history.all(events.FillOver)
     if not in_flight or not over:
         raise Unknown(
@@ -1135,6 +1151,7 @@ EO.requirement(
     needs=Needs(state=("exactly-once",), survives=("engine",)),
     judges={
         count_full_disk_at_the_end: _drain_waits_for_a_disk,
+        count_full_disk_before_the_last: _drain_waits_for_a_disk,
         count_full_disk: _exact_over_a_full_disk,
         count_disk_with_room_again: _exact_after_room_again,
     },
