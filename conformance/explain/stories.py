@@ -107,8 +107,8 @@ def _missing(facts: Facts, outcome: Outcome) -> str:
     faults = " ".join(fault_sentences.struck(facts, after) for after in facts.aftermaths[:1])
     seen = faults or "No fault was carried out."
     return (
-        f"Nothing was seen to be wrong, but a pass needs {outcome.expected}; there was: "
-        f"{outcome.actual}. {seen}"
+        f"Nothing was seen to be wrong, but a pass needs {outcome.expected}. "
+        f"Seen instead: {outcome.actual}. {seen}"
     )
 
 

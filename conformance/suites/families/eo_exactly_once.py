@@ -828,7 +828,7 @@ def _checkpoint_is_durable(history: History) -> None:
         raise Unknown(
             Reason.KILL_MISSED,
             "a death before the answer to the checkpoint",
-            "it came after that",
+            "the answer came first",
             fault=fault.text,
         )
 
@@ -1135,7 +1135,7 @@ def _exact_after_room_again(history: History) -> None:
         raise Unknown(
             Reason.KILL_MISSED,
             "a death after a cut that got through as the disk had room again",
-            "it came before that",
+            "the death came first",
         )
 
 
