@@ -344,8 +344,9 @@ def _no_progress(run: Run) -> tuple[Reason, str, str]:
     if run.failure:
         return Reason.EXITED, goes_on, run.failure
     if run.unstopped:
-        once = "stopped at the poisoned record once, and not when it was started again"
-        said = once if run.exits else "did not stop at the poisoned record"
+        times = counted(len(run.exits), "time")
+        last = f"stopped at the poisoned record {times}, and not when it was started again"
+        said = last if run.exits else "did not stop at the poisoned record"
         expected = "a job that stops at the poisoned record each time it is started"
         return Reason.NO_EXIT, expected, f"the job {said}; the run ended by {run.ended}"
     if run.settled is None:

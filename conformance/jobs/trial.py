@@ -106,8 +106,9 @@ _NEAR_END_S: Final = 1.2
 #: So long a new owner that waits for it is left to wait.
 _WAITS_S: Final = 3.0
 _MOST_STARTS: Final = 3
-#: How many lives of a job have to stop at a record that it claims to stop at.
-_STOPS: Final = 2
+#: How many lives of a job have to stop at a record that it claims to stop at: many a job gives a
+#: message up after three attempts, or five.
+_STOPS: Final = 6
 _STATUS: Final = "status"
 #: Limit for the broker to take what has been sent.
 _FLUSH_S: Final = 30.0
@@ -147,7 +148,7 @@ class Run:
     stalled: bool = False
     #: It was still at work when its time was over: what it lacks says nothing.
     unfinished: bool = False
-    #: It did not stop at a poisoned record, in each of two lives, as it claims.
+    #: It did not stop at a poisoned record, in each of its lives, as it claims.
     unstopped: bool = False
     stderr: list[str] = field(default_factory=list)
     #: What the job calls its own on the broker, and another run would call the same.
@@ -576,7 +577,7 @@ class Trial:
             said = f"the {version} ends by itself, {_MOST_STARTS} times, before it does anything: "
             raise EngineFailure(Code.EXITED, said + self._last_words())
         count = len(self.run.exits) - self._ends_before
-        if count >= _MOST_STARTS and self._plan.poisoned:
+        if count >= _MOST_STARTS and self._plan.poisoned and self._stops_at is None:
             gone = self._ends_before  # it has stopped as it claims
             where = "though the poisoned record is gone" if gone else "at the poisoned record"
             said = f"the job ends by itself, {count} times, {where}: "
@@ -683,7 +684,7 @@ class Trial:
     # -- a record at which the job stops -----------------------------------------------------
 
     def _look_for_stops(self) -> None:
-        """Take the poisoned record away once the job has stopped at it in two lives.
+        """Take the poisoned record away once the job has stopped at it in so many lives.
 
         Raises EngineFailure if it has ended in another way.
         """

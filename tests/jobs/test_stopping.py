@@ -48,9 +48,9 @@ def test_the_last_record_of_the_partition_waits(trial: Any) -> None:
     assert sum(trial._ends.values()) == trial._total
 
 
-def test_a_job_has_stopped_once_its_next_life_has_too(trial: Any) -> None:
+def test_a_job_has_stopped_once_its_next_lives_have_too(trial: Any) -> None:
     trial._sent = AT + 1
-    for statuses, taken in (((), []), ((1,), []), ((1, -6), [AT])):
+    for statuses, taken in (((), []), ((1,), []), ((1, -6) * 3, [AT])):
         ends(trial, *statuses)
         trial._look_for_stops()
         assert trial._taken_away == taken
@@ -72,7 +72,7 @@ def test_another_end_is_no_stop(trial: Any, sent: int, status: int, said: str) -
     ("exits", "said"),
     [
         ([], "the job did not stop at the poisoned record; the run ended by settled"),
-        (["worker 0"], "the job stopped at the poisoned record once, and not when it was started"),
+        (["worker 0"], "the job stopped at the poisoned record 1 time, and not when it was"),
     ],
 )
 def test_a_job_that_does_not_stop_fails_by_that(tmp_path: Path, exits: list, said: str) -> None:
@@ -105,7 +105,7 @@ def played(job: Any, folder: Path) -> Outcome:
 def test_a_job_that_stops_goes_on_without_the_message(tmp_path: Path) -> None:
     passed = played(copy("totals-stop", tmp_path), tmp_path)
     assert passed.verdict is Verdict.PASS, passed.actual
-    assert len(passed.evidence["exits"]) == 2
+    assert len(passed.evidence["exits"]) == 6
 
 
 @LONG
@@ -114,6 +114,7 @@ def test_a_twin_is_found_out(tmp_path: Path, twin: str) -> None:
     failed = played(copy("totals-stop", tmp_path, twin=twin), tmp_path)
     assert failed.verdict is Verdict.FAIL
     assert ("did not stop" in failed.actual) == (twin == "silent"), failed.actual
+    assert ("2 times, and not" in failed.actual) == (twin == "gives-up"), failed.actual
 
 
 @LONG
@@ -121,4 +122,4 @@ def test_offsets_in_kafka_outlive_the_topic(tmp_path: Path) -> None:
     stops = {"workers = 3\n": 'poison = "stop"\n'}
     passed = played(copy("totals-kafka", tmp_path, replaced=stops), tmp_path)
     assert passed.verdict is Verdict.PASS, passed.actual
-    assert len(passed.evidence["exits"]) == 2
+    assert len(passed.evidence["exits"]) == 6
