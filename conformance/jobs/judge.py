@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -350,11 +351,12 @@ def _no_progress(run: Run) -> tuple[Reason, str, str]:
         expected = "a job that stops at the poisoned record each time it is started"
         return Reason.NO_EXIT, expected, f"the job {said}; the run ended by {run.ended}"
     if run.settled is None:
-        still = f"the job made no progress with input left to read, until {run.ended}"
+        still = f"the job made no progress with input left to read; the run ended by {run.ended}"
     else:
         done, of = run.settled
         handled = f"{done:,} of {counted(of, 'record')}"
-        still = f"the job made no progress until {run.ended}; by its own word it handled {handled}"
+        still = f"the job made no progress, and the run ended by {run.ended}"
+        still += f"; by its own word it handled {handled}"
     return Reason.NO_RECOVERY, goes_on, still
 
 
@@ -434,7 +436,7 @@ def _failed(
         *explained(first, baseline),
         f"{len(wrong)} of {counted(len(wrong | baseline.due.keys()), 'key')} differ; "
         f"compared: {baseline.level.value}",
-        *judged.run.exits[:_EXITS],
+        *_ends(judged.run.exits),
     ]
     story = {
         "headline": [f"{where} {said}"],
@@ -465,12 +467,19 @@ def _failed(
     )
 
 
+def _ends(exits: Sequence[str]) -> list[str]:
+    """Return the ends of workers that no fault brought about, each once."""
+    numbers = Counter(exits).most_common(_EXITS)
+    return [f"{one}, {number} times" if number > 1 else one for one, number in numbers]
+
+
 def explained(finding: Finding, baseline: Baseline) -> list[str]:
     """Say which records of the key the output leaves out, or has twice, if a count tells."""
     records = baseline.records.get(finding.key, ())
     field_ = baseline.claims.counts
     if not (records and field_ and finding.expected and finding.actual):
-        return [f"the last record of the key: {records[-1]}"] if records else []
+        of_key = f"of the key are {counted(len(records), 'record')}, the last"
+        return [f"{of_key} {records[-1]}"] if records else []
     due, got = (json.loads(text).get(field_, 0) for text in (finding.expected, finding.actual))
     word = "fewer" if got < due else "more"
     return [

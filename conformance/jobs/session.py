@@ -298,7 +298,7 @@ class Session:
             silence_s=max(calm[0].silence_s, 0.1),
             uncommitted_s=calm[0].uncommitted_s,
             startup_s=calm[0].startup_s,
-            tells="" if calm[0].ended.startswith("silence") else calm[0].ended,
+            tells="" if calm[0].ended.startswith(trial.SILENCE) else calm[0].ended,
             alone=bool(calm[0].shared_names),
         )
         try:
@@ -687,7 +687,7 @@ class Session:
             said = "with nothing to stop at; the last that it said"
             raise Refused(f"without faults {run.exits[0]}, {said}: {run.last_said}")
         failed = [one for one in run.exits if not one.endswith(" 0")]
-        if len(failed) >= _MOST_FAILED and run.ended.startswith("silence"):
+        if len(failed) >= _MOST_FAILED and run.ended.startswith(trial.SILENCE):
             said = "and nothing says that it read its input; the last that it said"
             raise Refused(
                 f"without faults {failed[0]}, and so on, {len(failed)} times, {said}: "

@@ -92,7 +92,7 @@ _FIRST_COMMIT_S: Final = 35.0
 _WITHOUT_END_S: Final = 20.0
 _TICK_S, _LOOK_S, _ASK_S = 0.005, 0.0005, 0.3
 #: Ends of a run by which the job itself says that it has handled all input.
-_COMMITTED, _SETTLED = "committed offsets", "settled"
+_COMMITTED, _SETTLED, SILENCE = "committed offsets", "settled", "a silence"
 _TERM_S: Final = 10.0
 #: Topics take messages of any time, and do not begin a segment for each.
 _ANY_TIME: Final = {"message.timestamp.after.max.ms": str(2**63 - 1), "segment.ms": str(2**63 - 1)}
@@ -485,10 +485,10 @@ class Trial:
                 looked_at = now
                 ended = self._end(now)
                 ended_at = ended_at or now if ended else 0.0
-                if ended and (self._quiet_s >= _SETTLE_S or ended.startswith("silence")):
+                if ended and (self._quiet_s >= _SETTLE_S or ended.startswith(SILENCE)):
                     self.run.ended = ended
                     told = self._plan.tells in (_COMMITTED, _SETTLED)
-                    self.run.stalled = told and ended.startswith("silence") and not self._committed
+                    self.run.stalled = told and ended.startswith(SILENCE) and not self._done
                     self.run.unstopped = self._stops_at is not None
                     return
             watching = self._pending and self._pending[0].at in IN_DATABASE
@@ -825,7 +825,7 @@ class Trial:
         quiet_s = self._quiet_s
         if quiet_s > self._silence_limit_s():
             if not self._pending:
-                return f"silence of {quiet_s:.0f} s"
+                return f"{SILENCE} of {quiet_s:.0f} s"
             with self._lock:
                 strike = self._pending.popleft()
                 self.run.missed.append(f"{strike.do} at {strike.at or 'its time'}")
@@ -842,12 +842,19 @@ class Trial:
         settled = [done for done in told if done is not None]
         if settled:
             self.run.settled = min(settled), self._total
-            if min(settled) >= self._total:
+            # Who has counted too much may say so before all of its input has come.
+            if min(settled) == self._total:
                 return _SETTLED
         complete = self._plan.complete
         if complete and complete({name: sink.rows() for name, sink in self._sinks.items()}):
             return "the oracle's complete output"
         return ""
+
+    @property
+    def _done(self) -> bool:
+        """Whether the job says that it has handled all input, or more."""
+        settled = self.run.settled
+        return self._committed or (settled is not None and settled[0] >= settled[1])
 
     def _note_busy(self, began: float, busy_s: float) -> None:
         self.run.busy = (_busy_s() - busy_s) / max(time.monotonic() - began, 0.1)

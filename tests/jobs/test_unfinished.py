@@ -100,7 +100,11 @@ def test_a_value_that_differs_leaves_open_what_is_lost(session: Session) -> None
 
 @pytest.mark.parametrize(
     ("status", "ended", "refused"),
-    [(1, "silence of 9 s", True), (0, "silence of 9 s", False), (1, "committed offsets", False)],
+    [
+        (1, "a silence of 9 s", True),
+        (0, "a silence of 9 s", False),
+        (1, "committed offsets", False),
+    ],
 )
 def test_a_job_that_only_ends_in_errors_does_not_work(
     session: Session, status: int, ended: str, refused: bool
@@ -235,6 +239,24 @@ def test_a_strike_that_finds_no_moment_is_given_up_and_no_failure(tmp_path: Path
     assert trial._pending and not trial._all_sent()
     assert trial._end(1_000.0) == ""
     assert (list(trial._pending), trial.run.missed) == ([], ["kill at joined"])
+
+
+@pytest.mark.parametrize(("handled", "ended"), [(5_999, ""), (6_000, "settled"), (6_001, "")])
+def test_a_job_that_counts_too_much_is_not_taken_at_its_word(
+    tmp_path: Path, handled: int, ended: str
+) -> None:
+    """What it had still to read seemed to be lost."""
+    job = copy("totals-sql", tmp_path)
+    plan = Plan("commit", "settled", silence_s=1.0)
+    inputs = {"orders": of_input(job, "orders", 1)}
+    trial: Any = Trial(job, inputs, plan, tmp_path / "run", SandboxLevel.NONE, threading.Event())
+    says = SimpleNamespace(transactions=frozenset, settled=lambda: handled, rows=list)
+    trial._proxy, trial._sinks = SimpleNamespace(traffic=Traffic()), {"totals": says}
+    trial._state = tmp_path
+    trial._started_at = trial._fed_from = trial._moved_at = 1.0
+    trial._clock = SimpleNamespace(fair_s=lambda since: 2.0 - since)
+    assert trial._end(2.0) == ended
+    assert trial._done == (handled >= 6_000)
 
 
 def test_nobody_stands_still_for_the_next_fault_while_one_is_carried_out(tmp_path: Path) -> None:
