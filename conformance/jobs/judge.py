@@ -345,7 +345,7 @@ def _no_progress(run: Run) -> tuple[Reason, str, str]:
     if run.failure:
         return Reason.EXITED, goes_on, run.failure
     if run.unstopped:
-        times = counted(len(run.exits), "time")
+        times = "once" if len(run.exits) == 1 else f"{len(run.exits)} times"
         last = f"stopped at the poisoned record {times}, and not when it was started again"
         said = last if run.exits else "did not stop at the poisoned record"
         expected = "a job that stops at the poisoned record each time it is started"
@@ -477,15 +477,14 @@ def explained(finding: Finding, baseline: Baseline) -> list[str]:
     """Say which records of the key the output leaves out, or has twice, if a count tells."""
     records = baseline.records.get(finding.key, ())
     field_ = baseline.claims.counts
-    if not (records and field_ and finding.expected and finding.actual):
-        of_key = f"of the key are {counted(len(records), 'record')}, the last"
-        return [f"{of_key} {records[-1]}"] if records else []
+    if not records:
+        return []
+    known = f"{counted(len(records), 'record')} of the key, the last of which is {records[-1]}"
+    if not (field_ and finding.expected and finding.actual):
+        return [known]
     due, got = (json.loads(text).get(field_, 0) for text in (finding.expected, finding.actual))
     word = "fewer" if got < due else "more"
-    return [
-        f"{abs(due - got)} {word} than the {counted(len(records), 'record')} of the key, "
-        f"the last of which is {records[-1]}"
-    ]
+    return [f"{abs(due - got)} {word} than the {known}"]
 
 
 def by_key(records: Iterable[Record], identity: Callable[[Record], str]) -> dict[str, list[Record]]:

@@ -92,7 +92,9 @@ _FIRST_COMMIT_S: Final = 35.0
 _WITHOUT_END_S: Final = 20.0
 _TICK_S, _LOOK_S, _ASK_S = 0.005, 0.0005, 0.3
 #: Ends of a run by which the job itself says that it has handled all input.
-_COMMITTED, _SETTLED, SILENCE = "committed offsets", "settled", "a silence"
+_COMMITTED, _SETTLED = "committed offsets", "settled"
+#: The end of a run by which nobody says that: how it begins, before its length.
+SILENCE: Final = "a silence"
 _TERM_S: Final = 10.0
 #: Topics take messages of any time, and do not begin a segment for each.
 _ANY_TIME: Final = {"message.timestamp.after.max.ms": str(2**63 - 1), "segment.ms": str(2**63 - 1)}

@@ -72,7 +72,7 @@ def test_another_end_is_no_stop(trial: Any, sent: int, status: int, said: str) -
     ("exits", "said"),
     [
         ([], "the job did not stop at the poisoned record; the run ended by settled"),
-        (["worker 0"], "the job stopped at the poisoned record 1 time, and not when it was"),
+        (["worker 0"], "the job stopped at the poisoned record once, and not when it was started"),
     ],
 )
 def test_a_job_that_does_not_stop_fails_by_that(tmp_path: Path, exits: list, said: str) -> None:

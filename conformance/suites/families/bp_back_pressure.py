@@ -111,7 +111,8 @@ def _held_back(history: History) -> None:
 def market_two_slow_sink(context: Context, _rng: random.Random) -> Scenario:
     """Output is staged, and more of it than one frame may hold."""
     # So long that an engine without bounds reads on to the end on a busy machine, too.
-    sink = SinkBehaviour(stall_after=2_000, stall_s=STALLS_S["quick"], budget_s=13.0)
+    stall_s = STALLS_S["quick"]
+    sink = SinkBehaviour(stall_after=2_000, stall_s=stall_s, budget_s=2 * stall_s)
     # As many in each profile: the frame that may not be is no larger for more of them.
     recipe = {"records": 1_200_000, "tick": 256, "partitions": 1}
     return market(context, recipe["records"], recipe=recipe, workers=1, sink=sink)
