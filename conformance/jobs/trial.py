@@ -457,7 +457,7 @@ class Trial:
         self._start(stack)
         self._moved_at = time.monotonic()
         stack.callback(self._note_busy, time.monotonic(), _busy_s())
-        asked_at, looked_at, ended_at = 0.0, 0.0, 0.0
+        asked_at, looked_at = 0.0, 0.0
         began, limit_s = time.monotonic(), self._job.table.run_timeout_s
         while True:
             now = time.monotonic()
@@ -486,11 +486,9 @@ class Trial:
             if now - looked_at > _ASK_S and (self._all_sent() or self._pending):
                 looked_at = now
                 ended = self._end(now)
-                ended_at = ended_at or now if ended else 0.0
                 if ended and (self._quiet_s >= _SETTLE_S or ended.startswith(SILENCE)):
                     self.run.ended = ended
-                    told = self._plan.tells in (_COMMITTED, _SETTLED)
-                    self.run.stalled = told and ended.startswith(SILENCE) and not self._done
+                    self.run.stalled = self._gave_up(ended)
                     self.run.unstopped = self._stops_at is not None
                     return
             watching = self._pending and self._pending[0].at in IN_DATABASE
@@ -852,11 +850,14 @@ class Trial:
             return "the oracle's complete output"
         return ""
 
-    @property
-    def _done(self) -> bool:
-        """Whether the job says that it has handled all input, or more."""
-        settled = self.run.settled
-        return self._committed or (settled is not None and settled[0] >= settled[1])
+    def _gave_up(self, ended: str) -> bool:
+        """Tell whether a job that says when it is done stood still without saying so.
+
+        Who has handled more than there is has said so.
+        """
+        done, of = self.run.settled or (0, 1)
+        told = self._plan.tells in (_COMMITTED, _SETTLED)
+        return told and ended.startswith(SILENCE) and not (self._committed or done >= of)
 
     def _note_busy(self, began: float, busy_s: float) -> None:
         self.run.busy = (_busy_s() - busy_s) / max(time.monotonic() - began, 0.1)

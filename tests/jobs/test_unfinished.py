@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -68,13 +69,13 @@ def test_a_job_that_stood_still_fails(session: Session) -> None:
 
 def test_a_failure_names_a_row_too_many_and_who_ended(session: Session) -> None:
     free = {"totals": replace(BASELINE["totals"], claims=replace(CLAIMS, counts=""))}
-    run = run_that(n=3, exits=["worker 1 ended by itself with status 1"])
+    run = run_that(n=3, exits=["worker 1 ended by itself with status 1"] * 2)
     run.rows["totals"].append(("a", {"n": 9}))
     runs = {"commit": Judged(run, Path("commit"), session._findings(run, free))}
     found = {one.requirement: one for one in judge.outcomes(session._job, free, runs)}
     story = found["JB-COMMIT"].story
     assert story["headline"] == ["[outputs.totals] a: a row that should not be there"]
-    assert run.exits[0] in story["brief"]
+    assert f"{run.exits[0]}, 2 times" in story["brief"]
 
 
 def test_keys_that_nobody_expected_count_among_those_that_differ(session: Session) -> None:
@@ -256,7 +257,8 @@ def test_a_job_that_counts_too_much_is_not_taken_at_its_word(
     trial._started_at = trial._fed_from = trial._moved_at = 1.0
     trial._clock = SimpleNamespace(fair_s=lambda since: 2.0 - since)
     assert trial._end(2.0) == ended
-    assert trial._done == (handled >= 6_000)
+    assert not trial._gave_up("settled")
+    assert trial._gave_up("a silence of 9 s") == (handled < 6_000)
 
 
 def test_nobody_stands_still_for_the_next_fault_while_one_is_carried_out(tmp_path: Path) -> None:
@@ -284,6 +286,34 @@ def test_a_job_that_commits_by_a_timer_is_killed_at_such_commits(session: Sessio
     # One that was slow once commits often all the same.
     often = replace(rare, moments=seen + Counter({"offsets-received": 9}))
     assert "offsets-taken" not in session.moments(often)
+
+
+def test_a_moment_that_is_looked_for_has_more_kills(session: Session) -> None:
+    often = {one: 9 for one in ("offsets-received", "offsets-taken", "fetched")}
+    calm = Run("calm", {}, moments=Counter(often))
+    strikes = {one.name: one.strikes for one in session._plans(calm, partial(Plan))}
+    over = [one for one in strikes["commit"] if one.at == "transaction-over"]
+    assert (len(strikes["commit"]), len(over)) == (7, 2)
+    told = session._kills(["offsets-received", "offsets-taken"], False, random.Random(1))
+    assert len(told) == 5
+
+
+@pytest.mark.parametrize(("name", "strikes"), [("totals-sql", 1), ("totals-kafka", 2)])
+def test_a_leader_is_alone_only_with_output_to_kafka(
+    tmp_path: Path, name: str, strikes: int
+) -> None:
+    session = Session(copy(name, tmp_path), Settings(tmp_path, 1), tmp_path)
+    calm = Run("calm", {}, moments=Counter({"offsets-taken": 9, "fetched": 9}))
+    (leader,) = (one for one in session._plans(calm, partial(Plan)) if one.name == "leader")
+    assert len(leader.strikes) == strikes
+
+
+def test_a_transaction_is_over_as_another_one_is_open(tmp_path: Path) -> None:
+    """There was no time to look between them."""
+    trial, open_ = trial_of(tmp_path), [["a"], ["a"], ["a", "b"], ["b"], ["c"], [], []]
+    trial._sinks, trial._transactions = {}, lambda: frozenset(open_.pop(0))
+    found = [trial._is_moment("transaction-over", now / 10) for now in range(1, 8)]
+    assert found == [False, False, False, True, True, True, False]
 
 
 def trial_of(tmp_path: Path, *strikes: Strike) -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import judging
 from tickproof.conformance.suites import breaches, registry
 from tickproof.conformance.suites.catalog import CATALOG, draw, judges_of
+from tickproof.conformance.suites.judge import Fail
+from tickproof.conformance.suites.require import require_not_refused
 from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder
@@ -34,6 +38,15 @@ RELEASED = events.Refused(
     op="FETCH",
     text="offset 5 was released (up to 9)",
 )
+
+
+def test_a_frame_whose_op_could_not_be_read_is_named_by_its_text():
+    said = "a frame of 17,000,000 bytes, at most 16,777,216 are allowed"
+    refused = replace(RELEASED, code=int(Code.TOO_LARGE), op="?", text=said)
+    history = SimpleNamespace(all=lambda _kind: [refused])
+    with pytest.raises(Fail) as failed:
+        require_not_refused(history, {Code.TOO_LARGE}, "frames up to 16 MiB")
+    assert failed.value.actual == said
 
 
 def fired(*steps: FaultStep) -> list[events.FiredFault]:

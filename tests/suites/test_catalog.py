@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.suites.catalog import CATALOG, draw
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.catalog import CATALOG, draw, judges_of
 from tickproof.conformance.suites.scenarios import Context
 from tickproof.generators.spread_rule import decimals_of
 
@@ -71,6 +72,14 @@ def test_kill_points_lie_apart_and_leave_input_behind_them(name):
     for earlier, later in itertools.pairwise(fractions):
         assert later - earlier >= 0.15  # time for a cut
     assert all(fraction <= 0.8 for fraction in fractions)
+
+
+def test_a_rule_of_an_app_that_is_wrong_fails_no_tier_below_its_own():
+    """Its own requirements, which say which rule, would be blocked by that."""
+    below = {id_ for id_, one in registry.load().items() if one.tier < 2}
+    for name in CATALOG:
+        if draw(name, QUICK).app == "market-spread":
+            assert below.isdisjoint(id_ for id_, _ in judges_of(name)), name
 
 
 def test_full_profile_is_larger():
