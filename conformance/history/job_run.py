@@ -35,6 +35,7 @@ Do = Literal[
     "cut",
     "refuse",
     "slow",
+    "error",
     "restart",
     "upgrade",
     "downgrade",
@@ -49,8 +50,8 @@ KILL_LEADER: Final = "kill-leader"
 OF_BROKERS: Final[Mapping[Do, Target]] = {KILL_BROKER: "broker", KILL_LEADER: "leader"}
 #: The job ends, by SIGTERM at any time or by SIGKILL at a moment, and another version goes on.
 REPLACES: Final = ("upgrade", "downgrade")
-#: What is done to all connections.
-OF_CONNECTIONS: Final = ("cut", "refuse", "slow")
+#: What is done to connections.
+OF_CONNECTIONS: Final = ("cut", "refuse", "slow", "error")
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ class Fired:
             "kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)",
             "kill-broker": "killed, and started again", "refuse": "reset, and none was taken",
             "kill-leader": "killed, and others lead",
-            "slow": "answered late", "upgrade": "ended, for the next version",
+            "slow": "answered late", "error": "were answered ILLEGAL_GENERATION",
+            "upgrade": "ended, for the next version",
             "downgrade": "ended, for the version before",
         }.get(self.do, self.do)  # fmt: skip
         where = f" at {self.at}" if self.at else ""

@@ -31,7 +31,7 @@ MOST_FAULTS: Final = 5
 #: How often each fault is drawn: most mistakes are shown by a death.
 _WEIGHTS: Final[Mapping[Do, int]] = {
     "kill": 6, "pause": 2, "kill-broker": 1, "kill-leader": 1, "restart": 1, "cut": 2,
-    "refuse": 1, "slow": 1,
+    "refuse": 1, "slow": 1, "error": 1,
 }  # fmt: skip
 _LATEST: Final = 6
 _NAME: Final = PREFIX + "drawn"
@@ -49,6 +49,8 @@ def drawn(job: Job, moments: Sequence[str], seed: int) -> Iterator[Strikes]:
 
 def _strike(moments: Sequence[str], chance: random.Random) -> Strike:
     do = chance.choices([*_WEIGHTS], [*_WEIGHTS.values()])[0]
+    if do == "error":
+        return Strike(do)
     at = chance.choice(moments) if moments and chance.random() < 0.8 else ""
     if do in ("refuse", "slow"):
         longest_s = SLOW_S if do == "slow" else max(REFUSED_S)

@@ -34,6 +34,7 @@ BY_RUN: Final = {
     "JB-CUT": "cut",
     "JB-REFUSE": "refuse",
     "JB-SLOW": "slow",
+    "JB-ERROR": "error",
     "JB-BROKER": "broker",
     "JB-LEADER": "leader",
     "JB-UPGRADE": "upgrade",
@@ -386,6 +387,8 @@ def not_played(id_: str, job: Job) -> str:
     """Say why a run was not played: what is not claimed, or cannot be."""
     if id_ == "JB-POISON":
         return "poison is not claimed"
+    if id_ == "JB-ERROR":
+        return f"{DOES_NOT_APPLY}: without faults the job gave no offsets to a transaction of Kafka"
     if id_ == "JB-UPGRADE":
         return "job.toml has no [upgrade]"
     if id_ == "JB-WORKERS":

@@ -123,6 +123,14 @@ JB: Final = {
             "is taken for an error, and what was done is done again.",
         ),
         _requirement(
+            "JB-ERROR",
+            3,
+            "an error that ends a transaction loses nothing",
+            "The offsets of a transaction are answered ILLEGAL_GENERATION, twice, as after a "
+            "rebalance; the job aborts, or ends, and handles its records again. If it fails, it "
+            "goes on with the next records after an abort, which sets no consumer back.",
+        ),
+        _requirement(
             "JB-RECOVERY",
             3,
             "the job goes on as soon as it claims",

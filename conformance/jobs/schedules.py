@@ -58,7 +58,9 @@ class Fault(Table):
     beside: Kafka itself is left alone.
     """
 
-    do: Literal["kill", "restart", "upgrade", "downgrade", "pause", "cut", "refuse", "slow"]
+    do: Literal[
+        "kill", "restart", "upgrade", "downgrade", "pause", "cut", "refuse", "slow", "error"
+    ]
     target: Literal["worker", "engine", "broker", "leader"] | None = None
     at: Moment | None = None
     nth: Annotated[int, Field(ge=1, le=1_000)] = 1
@@ -91,6 +93,8 @@ class Fault(Table):
             raise wrong("false but for a kill of worker", self.down, "down")
         if self.beside and self.do not in _LASTING:
             raise wrong("false but to refuse or slow", self.beside, "beside")
+        if self.do == "error" and self.at:
+            raise wrong("none for error", self.at, "at")
         if self.nth > 1 and self.at in (None, IDLE):
             raise wrong(f"1 at {IDLE}" if self.at else "1 without at", self.nth, "nth")
         return self

@@ -453,16 +453,12 @@ class Session:
         short, long = (Strike("refuse", seconds=each) for each in REFUSED_S)
         yield again("refuse", strikes=[short, replace(long, beside=beside)])
         yield again("slow", strikes=[Strike("slow", seconds=SLOW_S)])
+        if calm.joined >= FEWEST:
+            yield again("error", strikes=[Strike("error")] * 2)
         if job.upgrade is not None:
             yield again("upgrade", strikes=self._versions(job.upgrade, moments[0]))
         if "broker" in job.claims.survives:
-            seen = [one for one in moments if one not in trial.IN_DATABASE] or ["fetched"]
-            yield again("broker", strikes=[Strike("kill-broker", seen[at], 2) for at in (0, -1)])
-            leaders = [Strike("kill-leader", seen[0], 2)]
-            if any(one.kind == "topic" for one in job.outputs.values()):
-                acked = (one.acked for one in (PLAIN, STAGED) if calm.moments[one.acked] >= FEWEST)
-                leaders.append(Strike("kill-leader", next(acked, ""), seconds=ALONE_S))
-            yield again("leader", strikes=leaders)
+            yield from self._of_brokers(calm, moments, again)
         if not {"worker", "engine"} & set(job.claims.survives):
             return
         yield again("commit", strikes=self._kills(moments, self._by_timer(calm), chance))
@@ -481,6 +477,18 @@ class Session:
             yield again(
                 "all-at-once", strikes=[Strike("kill", moments[0], n, whole=True) for n in (1, 2)]
             )
+
+    def _of_brokers(
+        self, calm: Run, moments: list[str], again: Callable[..., Plan]
+    ) -> Iterator[Plan]:
+        """Yield the runs in which brokers die."""
+        seen = [one for one in moments if one not in trial.IN_DATABASE] or ["fetched"]
+        yield again("broker", strikes=[Strike("kill-broker", seen[at], 2) for at in (0, -1)])
+        leaders = [Strike("kill-leader", seen[0], 2)]
+        if any(one.kind == "topic" for one in self._job.outputs.values()):
+            acked = (one.acked for one in (PLAIN, STAGED) if calm.moments[one.acked] >= FEWEST)
+            leaders.append(Strike("kill-leader", next(acked, ""), seconds=ALONE_S))
+        yield again("leader", strikes=leaders)
 
     def _kills(self, moments: list[str], by_timer: bool, chance: random.Random) -> list[Strike]:
         """Return kills at the moments in turn, and one of a job that stands still."""

@@ -107,6 +107,8 @@ _ANSWER_S: Final = 10.0
 _NEAR_END_S: Final = 1.2
 #: So long a new owner that waits for it is left to wait.
 _WAITS_S: Final = 3.0
+#: So long a transaction may take until it has offsets.
+_ERROR_S: Final = 10.0
 _MOST_STARTS: Final = 3
 #: How many lives of a job have to stop at a record that it claims to stop at: many a job gives a
 #: message up after three attempts, or five.
@@ -164,6 +166,8 @@ class Run:
     twice: bool = False
     #: How long the job took to go on after each death of the whole of it, in seconds.
     recoveries_s: list[float] = field(default_factory=list)
+    #: How often offsets were given to a transaction of Kafka.
+    joined: int = 0
     #: How many records `settled` or the checkpoint said last were handled, and of how many.
     settled: tuple[int, int] | None = None
     #: How many faults were to come.
@@ -898,6 +902,7 @@ class Trial:
                 run.timeouts[what] = (
                     said if most >= longest else f"{most / 1000:g} s, asked for {said}"
                 )
+        run.joined = traffic.requests[Api.TXN_OFFSET_COMMIT]
         run.stderr = [self._last_words()]
         try:
             deadline = time.monotonic() + 5
@@ -1058,6 +1063,9 @@ class Trial:
         if strike.do in ("refuse", "slow"):
             self._obstruct(strike)
             return
+        if strike.do == "error":
+            self._err(strike)
+            return
         if strike.do in OF_BROKERS:
             self._kill_broker(strike, connection, held)
             return
@@ -1157,6 +1165,18 @@ class Trial:
         else:
             whom = counted(met, "answer that was late", "answers that were late")
         self._note(strike, what, fetched, whom if met else "")
+
+    def _err(self, strike: Strike) -> None:
+        """Have the next offsets of a transaction answered with an error.
+
+        The broker never sees them.
+        """
+        fetched, obstacle = self._fetched(None), self._proxy.obstacle
+        obstacle.set(errs=True)
+        self._feed_for(_ERROR_S, lambda: obstacle.met > 0)
+        under_way = "the end of a transaction" if obstacle.met else ""
+        obstacle.set()
+        self._note(strike, "offsets of a transaction", fetched, under_way)
 
     @property
     def _owned_s(self) -> float:

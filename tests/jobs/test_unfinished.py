@@ -20,7 +20,7 @@ from tickproof.conformance.jobs.comparison import Claims, Finding, Kind, Level
 from tickproof.conformance.jobs.judge import Baseline, Judged
 from tickproof.conformance.jobs.records import of_input
 from tickproof.conformance.jobs.session import Refused, Session, Settings
-from tickproof.conformance.jobs.trial import IDLE, Fired, Plan, Run, Strike, Trial
+from tickproof.conformance.jobs.trial import IDLE, MOST_TRIES, Fired, Plan, Run, Strike, Trial
 from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.log_server.obstacle import Obstacle
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
@@ -346,3 +346,16 @@ def test_connections_to_kafka_stay_where_only_others_are_refused(
     turned = "1 connection turned away" if beside else "2 connections turned away"
     assert fired.under_way == turned
     assert not any(one.away for one in met.values())
+
+
+@pytest.mark.parametrize("met", [True, False])
+def test_offsets_of_a_transaction_are_answered_with_an_error(tmp_path: Path, met: bool) -> None:
+    trial, obstacle = trial_of(tmp_path), Obstacle()
+    trial._proxy, trial._t0, trial._tries = SimpleNamespace(obstacle=obstacle), 0.0, MOST_TRIES
+    trial._fetched = lambda _: 1
+    trial._tell = trial._counts = lambda *_, **__: {}
+    trial._feed_for = lambda _, enough: [met and obstacle.error(), enough()]
+    trial._carry_out(Strike("error"), 0, None)
+    (fired,) = trial.run.fired
+    assert fired.counts is met and not obstacle.errs
+    assert not met or "were answered ILLEGAL_GENERATION, during the end of a" in str(fired)

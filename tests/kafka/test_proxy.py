@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.kafka.copier import WAIT_S, Copier, Reader, Stage, client, producer, staged, wait_until
@@ -106,6 +106,38 @@ def test_topics_of_the_engine_alone_are_no_output(broker: Broker) -> None:
         # What holds state is a commit, and no output.
         assert "commit-received" in seen and not seen & {"staged", "appended"}
         assert stage.proxy.traffic.transactional == 0
+
+
+def test_offsets_of_a_transaction_are_answered_with_an_error_once(broker: Broker) -> None:
+    with staged(broker) as stage:
+        sink = producer(stage.engine, **{"transactional.id": f"t-{stage.name}"})
+        sink.init_transactions(WAIT_S)
+        source = Consumer(client(stage.engine) | {"group.id": f"g-{stage.name}"})
+        place = TopicPartition(stage.input, 0, 1)
+
+        def given() -> None:
+            sink.begin_transaction()
+            sink.produce(stage.output, b"one")
+            sink.flush(WAIT_S)
+            metadata = source.consumer_group_metadata()
+            sink.send_offsets_to_transaction([place], metadata, WAIT_S)
+
+        try:
+            source.subscribe([stage.input])
+            wait_until(lambda: source.poll(0.1) or source.assignment())
+            stage.proxy.obstacle.set(errs=True)
+            with pytest.raises(KafkaException) as failed:
+                given()
+            error = failed.value.args[0]
+            assert error.code() == KafkaError.ILLEGAL_GENERATION and error.txn_requires_abort()
+            sink.abort_transaction(WAIT_S)
+            assert source.committed([place], WAIT_S)[0].offset < 0
+            given()  # its membership is what it was
+            sink.commit_transaction(WAIT_S)
+            assert source.committed([place], WAIT_S)[0].offset == 1
+            assert stage.proxy.obstacle.met == 1
+        finally:
+            source.close()
 
 
 def test_what_an_engine_calls_its_own_is_seen(broker: Broker) -> None:
