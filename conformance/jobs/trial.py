@@ -107,6 +107,8 @@ _ANSWER_S: Final = 10.0
 _NEAR_END_S: Final = 1.2
 #: So long a new owner that waits for it is left to wait.
 _WAITS_S: Final = 3.0
+#: So long a worker that has joined again may take to learn where it begins.
+_BEGINS_S: Final = 1.0
 #: So long a transaction may take until it has offsets.
 _ERROR_S: Final = 10.0
 _MOST_STARTS: Final = 3
@@ -1078,7 +1080,7 @@ class Trial:
         named = "the whole job" if self._job.table.roles else " and ".join(workers)
         what = (named if strike.whole else who) or "no worker"
         if strike.do == "pause":
-            self._pause(struck, partial(self._note, strike, what, fetched, under_way))
+            self._pause(struck, partial(self._note, strike, what, fetched, under_way), held)
             return
         gently = strike.do == "restart" or (strike.do in REPLACES and not strike.at)
         if strike.do in REPLACES:
@@ -1123,8 +1125,10 @@ class Trial:
             self._over.wait(0.01)
         _signal([one for one in struck if _lives(one)], signal.SIGKILL)
 
-    def _pause(self, struck: list[process_table.Proc], note: Callable[[], None]) -> None:
-        """Stop processes, and let them go on; note: called in between."""
+    def _pause(
+        self, struck: list[process_table.Proc], note: Callable[[], None], held: Future[bool] | None
+    ) -> None:
+        """Stop processes, and let them go on; note: called in between; held: still is, after it."""
         _signal(struck, signal.SIGSTOP)
         short = sum(one.do == "pause" for one in self.run.fired) % 2 == 0
         note()
@@ -1140,7 +1144,12 @@ class Trial:
         else:
             over_s = transaction_s + _NEAR_END_S if transaction_s < math.inf else 0.0
             self._feed_for(max(missed_s, over_s))
+        returned = self._taken_over()
         _signal(struck, signal.SIGCONT)
+        if short and held is not None and transaction_s == math.inf:
+            # Its batch is under way still as it joins again, which it notices at a heartbeat.
+            self._feed_for(missed_s - self._owned_s, returned)
+            self._feed_for(_BEGINS_S)
 
     @property
     def _missed_s(self) -> float:
@@ -1187,9 +1196,10 @@ class Trial:
         return self._lasts_s(Api.JOIN_GROUP if Api.JOIN_GROUP in asked else Api.INIT_PRODUCER_ID)
 
     def _lasts_s(self, api: Api) -> float:
-        """Return how long the sessions or transactions last that a request asks for."""
-        longest_ms = max(self._proxy.traffic.timeouts_ms.get(api, {math.inf}))
-        return min(longest_ms, self._proxy.longest_ms.get(api, longest_ms)) / 1000
+        """Return how long the sessions or transactions last that a request asks for, if any did."""
+        if not (asked_ms := self._proxy.traffic.timeouts_ms.get(api)):
+            return math.inf
+        return min(max(asked_ms), self._proxy.longest_ms.get(api, math.inf)) / 1000
 
     def _taken_over(self) -> Callable[[], bool]:
         """Return what tells, asked again and again, that a group has a new owner.
