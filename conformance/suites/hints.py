@@ -8,14 +8,19 @@ from typing import Any, Final, Protocol
 
 from tickproof.conformance.verdicts import Verdict
 
-#: Where the likely causes begin.
+#: Where the likely causes begin, and what need not be said of a failure.
 _CAUSES: Final = re.compile(r"(?<=[.!?])\s+(?=If )")
+_FAILED: Final = "If it fails, "
 
 
 def halves(promise: str) -> tuple[str, str]:
     """Return what a promise says, and its likely causes of a failure ("" where it names none)."""
-    said, *causes = _CAUSES.split(promise.strip(), maxsplit=1)
-    return said, "".join(causes)
+    said, *rest = _CAUSES.split(promise.strip(), maxsplit=1)
+    causes = "".join(rest)
+    if causes.startswith(_FAILED):
+        causes = causes.removeprefix(_FAILED)
+        causes = causes[0].upper() + causes[1:]
+    return said, causes
 
 
 class _Told(Protocol):
