@@ -89,15 +89,14 @@ class Sink:
         starts = self._stall_until is None
         if self._stall_until is None:
             self._stall_until = now + self.behaviour.stall_s
+            self.spent_s += self.behaviour.stall_s  # now: a deadline may fall into it
             self._event(EventKind.STALL, seconds=self.behaviour.stall_s, outputs=taken)
         return Stall(self._stall_until, starts, taken) if now < self._stall_until else None
 
     def stalled(self, stall: Stall) -> None:
         """Hear that a frame has waited a stall out; one that was cut short is no evidence."""
-        if stall.starts:
-            self.spent_s += self.behaviour.stall_s
-            if not self.released:
-                self._event(EventKind.STALL_ENDED, outputs=stall.outputs)
+        if stall.starts and not self.released:
+            self._event(EventKind.STALL_ENDED, outputs=stall.outputs)
 
     def acknowledgement_delay(self, log: Input) -> float:
         """Return the seconds before the answer to an output frame, as far as the budget goes."""

@@ -86,6 +86,7 @@ def test_stall_begins_at_its_record_and_holds_all_connections_once(tmp_path):
             client.send(append(0, 1, writer=writer))
         until(lambda: bench.sink.open_acknowledgements == 3)
         assert bench.recorder.records == 2
+        assert bench.sink.spent_s == 0.05  # a deadline that falls into it is late by as much
         for client in clients:
             assert client.receive().fields[1] == 1
         assert time.monotonic() - began >= 0.05
