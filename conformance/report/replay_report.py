@@ -71,8 +71,9 @@ def summary(
         table.add_row(
             Text(shown(id_, _LIMIT)),
             badge(before[id_], console) if id_ in before else "",
-            badge(max(found, key=_severity).verdict, console),
-            *([f"{failed} of {len(found)}"] if len(now) > 1 else []),
+            # What is told of failures alone, as PR-STAYS-UP, is not told of a run that passes.
+            badge(max(found, key=_severity).verdict if found else Verdict.PASS, console),
+            *([f"{failed} of {len(now)}"] if len(now) > 1 else []),
         )
     console.print()
     console.print(table)
