@@ -226,7 +226,7 @@ class Reason(enum.StrEnum):
     )
     EARLY_DRAIN = (
         "EARLY_DRAIN",
-        "drain was answered before all output was acknowledged, or before END.",
+        "drain was answered before all was read or all output acknowledged, or before END.",
     )
     STAGED_AT_DRAIN = "STAGED_AT_DRAIN", "drain was answered while a transaction was open."
     HELD_BACK = "HELD_BACK", "Other requests were not answered while drain was pending."

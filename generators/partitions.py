@@ -51,9 +51,14 @@ class BuiltInput:
     symbols: dict[str, str]
 
     @property
-    def ended_early(self) -> frozenset[int]:
-        """Partitions whose END comes with their last record, not with that of all."""
-        return frozenset(self.recipe.get("ended_early", ()))
+    def ended_early(self) -> frozenset[tuple[int, int]]:
+        """Streams and partitions whose END comes with their last record, not with that of all."""
+        some, stream = self.recipe.get("ended_early", ()), self.recipe.get("ended_stream")
+        return frozenset(
+            (one.stream, one.partition)
+            for one in self.partitions
+            if one.partition in some or one.stream == stream
+        )
 
     @property
     def records(self) -> int:

@@ -35,7 +35,8 @@ class Placement:
 
     empty: partitions that get no record. ended_early: partitions that get all their records,
     and END, within EARLY_PART of the run. begin_late: partitions that get nothing before LATE_PART
-    of it, and then all that others get all the time. skew: share of the other records that fall
+    of it, and then all that others get all the time. ended_stream: a stream of which all partitions
+    end early, None: none. skew: share of the other records that fall
     into one partition, the first that is neither empty nor short; 0: all get as much. Where a key
     decides the partition, shares are of the keys. partitioner: the kit's own places any key as
     wished; with
@@ -46,6 +47,7 @@ class Placement:
     empty: tuple[int, ...] = ()
     ended_early: tuple[int, ...] = ()
     begin_late: tuple[int, ...] = ()
+    ended_stream: int | None = None
     skew: float = 0.0
     partitioner: str = OWN
     _short: np.ndarray = field(init=False, repr=False, compare=False)
@@ -56,6 +58,10 @@ class Placement:
             _check_numbers(name, getattr(self, name), self.partitions)
         if type(self.skew) not in (int, float) or not 0 <= self.skew <= 1:
             raise ValueError(f"recipe: skew: expected a share 0 to 1, got {self.skew!r}")
+        if self.ended_stream not in (None, 0, 1):
+            raise ValueError(
+                f"recipe: ended_stream: expected a stream, 0 or 1, got {self.ended_stream!r}"
+            )
         if self.partitioner not in PARTITIONERS:
             raise ValueError(
                 f"recipe: partitioner: expected one of {', '.join(PARTITIONERS)}; "
@@ -92,6 +98,7 @@ class Placement:
                 )
         return cls(
             recipe["partitions"],
+            ended_stream=recipe["ended_stream"],
             skew=recipe["skew"],
             partitioner=recipe["partitioner"],
             **{name: tuple(recipe[name]) for name in NUMBERING},
@@ -178,8 +185,9 @@ class Placement:
         Others are published as before, so that all that is out when
         the last short one ends is EARLY_PART of the run, or a tick more.
         """
-        width, ticks = plan.shape[1], len(plan) - 1
-        short = np.isin(np.arange(width) % self.partitions, self._short)
+        ticks = len(plan) - 1
+        stream, partition = np.divmod(np.arange(plan.shape[1]), self.partitions)
+        short = np.isin(partition, self._short) | (stream == self.ended_stream)
         total, own = int(plan[-1].sum()), int(plan[-1][short].sum())
         if not own:
             return plan.copy()

@@ -1,7 +1,7 @@
 """Input recipes: a small JSON object in, partition files and a publication plan out.
 
 Beside kind, every recipe has tick = 256, partitions = 1, partitioner = "splitmix64"; empty = [],
-ended_early = [], begin_late = [], skew = 0, secret = "".
+ended_early = [], begin_late = [], ended_stream = null, skew = 0, secret = "".
 
 | kind | keys |
 |---|---|
@@ -17,7 +17,7 @@ ended_early = [], begin_late = [], skew = 0, secret = "".
 Every kind takes a seed and a secret, so that callers need not tell them apart; input that is
 given, not made (csv, script), does not depend on them. secret: up to 32 hexadecimal digits.
 Without it the seed gives all bytes; with it, whoever knows the seed and a part of the input
-cannot compute the rest. partitioner, empty, ended_early, begin_late and skew say how
+cannot compute the rest. partitioner, empty, ended_early, begin_late, ended_stream and skew say how
 records fall into partitions, as in Placement: with a partitioner of Kafka's clients they choose
 keys, which input that is given does not allow. The same recipe gives the same bytes.
 What ``build`` returns as recipe has every default filled in. Of files it also has the hashes:
@@ -48,7 +48,8 @@ from tickproof.generators.symbols import tickers, words
 REQUIRED: Final = object()
 INPUTS: Final = ("merged", "two")
 _PLACED: Final = {
-    "partitions": 1, "partitioner": OWN, "empty": (), "ended_early": (), "begin_late": (), "skew": 0
+    "partitions": 1, "partitioner": OWN, "empty": (), "ended_early": (), "begin_late": (),
+    "ended_stream": None, "skew": 0
 }  # fmt: skip
 _COMMON: Final = {"kind": REQUIRED, "tick": 256, "secret": ""} | _PLACED
 _MADE: Final = _COMMON | {"seed": REQUIRED, "records": REQUIRED}
@@ -111,6 +112,8 @@ def complete(recipe: dict[str, Any]) -> dict[str, Any]:
     if full.get("inputs", "merged") not in INPUTS:
         raise ValueError(f"recipe: inputs: expected merged or two, got {full['inputs']!r}")
     chooses = Placement.of(full).chooses_keys
+    if full["ended_stream"] is not None and full.get("inputs") != "two":
+        raise ValueError("recipe: ended_stream: expected with inputs = two only")
     if chooses and (kind in _OWN_KEYS or full.get("probe_one_in")):
         wishes = next(key for key in ("empty", "ended_early", "skew") if full[key])
         raise ValueError(

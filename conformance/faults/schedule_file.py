@@ -157,7 +157,7 @@ class Schedule(Table):
                 tuple(self.input.empty or ()),
                 tuple(self.input.ended_early or ()),
                 tuple(self.input.begin_late or ()),
-                self.input.skew or 0.0,
+                skew=self.input.skew or 0.0,
             )
         except ValueError as error:
             raise wrong(f"partitions that fit: {error}", "others", "input") from error

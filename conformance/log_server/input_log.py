@@ -82,8 +82,8 @@ class InputLog:
     """All input partitions of a run.
 
     One thread reads and releases; one thread, which may be another, publishes.
-    Every publication, fetch and release is a row of a table in ``folder``. The partitions
-    numbered ``ended_early``, of each stream, end when all of their records are out.
+    Every publication, fetch and release is a row of a table in ``folder``. Of ``ended_early``,
+    streams and partitions, each ends when all of its records are out.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class InputLog:
         sources: Iterable[PartitionSource],
         folder: Path,
         on_event: Callable[..., None],
-        ended_early: Collection[int] = (),
+        ended_early: Collection[tuple[int, int]] = (),
     ) -> None:
         self._event = on_event
         self._partitions = [
@@ -101,7 +101,7 @@ class InputLog:
                 os.open(s.path, os.O_RDONLY),
                 s.record_size + 4,
                 s.records,
-                s.partition in ended_early,
+                (s.stream, s.partition) in ended_early,
             )
             for s in sources
         ]

@@ -63,8 +63,27 @@ def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> No
         raise _odd(history, odd)
     require_completed(history)
     require_not_refused(history, {Code.TOO_LARGE}, "frames up to 16 MiB")
+    _require_all_read(history)
     if findings.checked == 0 and history.input_records:
         raise Unknown(Reason.NOT_SEEN, "output to judge", "none was checked")
+
+
+def _require_all_read(history: History) -> None:
+    """Expect that drain was answered when all of the input had been fetched.
+
+    What was not may have changed no output: quotes that no order meets.
+    """
+    if history.claims.over_kafka:  # fetched there is what the broker sent, which may be ahead
+        return
+    for drained in history.all(events.Drained):
+        for one in drained.partitions if drained.ended else ():
+            if one.fetched < one.published:
+                raise Fail(
+                    Reason.EARLY_DRAIN,
+                    f"all {one.published:,} records of stream {one.stream}, partition "
+                    f"{one.partition} fetched at the answer to drain",
+                    f"{one.fetched:,}",
+                )
 
 
 def require_not_refused(history: History, codes: set[Code], expected: str, *ops: str) -> None:

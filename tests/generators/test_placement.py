@@ -42,6 +42,7 @@ def placements(draw):
         "empty": empty,
         "ended_early": early,
         "begin_late": late,
+        "ended_stream": None,
         "skew": skew,
     }
 
@@ -118,7 +119,19 @@ def test_partitions_that_end_early_do_so_and_the_others_go_on(tmp_path_factory, 
     assert out <= max(EARLY_PART * total, own) + 2 * 50 + own // 10
     others = [i for i in range(plan.shape[1]) if i not in columns]
     assert plan[done][others].sum() < plan[-1][others].sum()
-    assert built.ended_early == set(placed["ended_early"])
+    ended = {(p.stream, p.partition) for p in built.partitions}
+    assert built.ended_early == {one for one in ended if one[1] in placed["ended_early"]}
+
+
+def test_a_stream_may_end_before_the_other(tmp_path):
+    built = build(MARKET | {"partitions": 3, "inputs": "two", "ended_stream": 0}, tmp_path)
+    usual = build(MARKET | {"partitions": 3, "inputs": "two"}, tmp_path)
+    assert built.ended_early == {(0, 0), (0, 1), (0, 2)} and not usual.ended_early
+    quotes = [part.stream == 0 for part in built.partitions]
+    orders = [not one for one in quotes]
+    assert (built.plan[:, orders] == usual.plan[:, orders]).all()
+    done = int((built.plan[:, quotes] == built.plan[-1][quotes]).all(axis=1).argmax())
+    assert built.plan[done][orders].sum() < built.plan[-1][orders].sum() / 2
 
 
 @settings(max_examples=12, deadline=None)
@@ -215,6 +228,7 @@ FIRST_OF_FOUR = [3, 2, 1, 3, 1, 1, 2, 0, 3, 1, 0, 3]
         ({"empty": [1, 1]}, r"empty: expected no partition twice, got \[1, 1\]"),
         ({"empty": [0, 1, 2, 3]}, "empty: expected at least one of 4 partitions left out"),
         ({"ended_early": ["0"]}, "ended_early: expected partitions 0 to 3, got '0'"),
+        ({"ended_stream": 2}, "ended_stream: expected a stream, 0 or 1, got 2"),
         ({"empty": [0, 1], "ended_early": [2, 3]}, "ended_early: expected at least one partition"),
         ({"begin_late": [4]}, "begin_late: expected partitions 0 to 3, got 4"),
         ({"begin_late": [1], "empty": [1]}, "begin_late: expected .* neither empty .*, got 1"),

@@ -47,7 +47,7 @@ def test_partitions_end_together_unless_asked_otherwise(tmp_path):
 
 
 def test_a_partition_that_ends_early_tells_it_with_its_last_record(tmp_path):
-    log, events = made(tmp_path, (0, 1))
+    log, events = made(tmp_path, {(0, 0), (0, 1)})
     log.publish([1, 0, 0])
     assert ends(log) == [False, True, False]  # the empty one has nothing to wait for
     log.publish([2, 0, 1])
@@ -65,7 +65,7 @@ def test_a_partition_that_ends_early_tells_it_with_its_last_record(tmp_path):
 
 
 def test_a_silent_source_tells_no_end_that_comes_meanwhile(tmp_path):
-    log, _ = made(tmp_path, (0,))
+    log, _ = made(tmp_path, {(0, 0)})
     log.publish([1, 0, 0])
     log.withhold_records(lambda: None)
     log.publish([2, 0, 0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -323,6 +324,14 @@ REJECTS: dict[str, Cases] = {
         (before_all_quotes, "from-the-future"),
         FAILED,
     ],
+    "MS-TWO-STREAMS:market-two-ends": [
+        LOST,
+        WRONG_VERDICT,
+        (unknown_quote, "unknown-quote"),
+        (before_all_quotes, "from-the-future"),
+        (partial(t.events, change=t.unread), "EARLY_DRAIN"),
+        FAILED,
+    ],
     "MS-FRESHNESS:market-two-fresh": [(stale, "stale-quote"), LOST, FAILED],
     "MS-FRESHNESS:market-two-sparse": [(stale, "stale-quote"), LOST, FAILED],
     "MS-TWO-REJECTS:market-two-rejects": [
@@ -357,6 +366,7 @@ def _nothing_published(folder: Path) -> None:
 
 UNKNOWNS: dict[str, Cases] = {
     "MS-TWO-STREAMS:market-two-verdicts": [(by_no_quote, NOT_SEEN)],
+    "MS-TWO-STREAMS:market-two-ends": [(by_no_quote, NOT_SEEN)],
     "MS-TWO-REJECTS:market-two-rejects": [(by_no_quote, NOT_SEEN)],
     "PR-CONTROL-LINES:passthrough": [(_nothing_from_engine, NOT_SEEN)],
     "PR-CONTROL-LINES:passthrough-extra-members": [(_nothing_from_engine, NOT_SEEN)],

@@ -114,6 +114,14 @@ def edited(kind: str, **fields: Any) -> Tamper:
     return partial(events, change=change)
 
 
+def unread(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Let drain be answered with one record of a partition not fetched."""
+    (drained,) = (row for row in rows if row["event"] == "drained")
+    *others, (*at, fetched, released) = drained["partitions"]
+    drained["partitions"] = [*others, [*at, fetched - 1, released]]
+    return rows
+
+
 def fault_offsets(offsets: Callable[[list[int]], tuple[int, int, int]]) -> Tamper:
     """Set (published, fetched, released) of every partition in the fault events."""
 

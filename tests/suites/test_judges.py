@@ -48,7 +48,7 @@ SLOW = {
     "count-rescale", "count-rescale-backlog", "count-rescale-steady", "count-scale-death",
     "count-scale-then-death", "count-scale-trouble", "count-silence", "market-rescale",
     "market-scale-then-death", "market-two-fresh", "market-two-links-cut", "market-two-losing",
-    "market-two-net-mute", "market-two-rejects-deaths", "market-two-sparse",
+    "market-two-ends", "market-two-net-mute", "market-two-rejects-deaths", "market-two-sparse",
 }  # fmt: skip
 #: The miniature keeps all in files: test_kafka_judges.py has what the judges of these reject.
 ON_THE_BROKER = {"kafka-empty-disk"}

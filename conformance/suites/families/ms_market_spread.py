@@ -249,6 +249,13 @@ def market_two_verdicts(context: Context, _rng: random.Random) -> Scenario:
     return market(context, 100_000, event_times="limits", rate=100_000)
 
 
+@scenario(TWO)
+def market_two_ends(context: Context, _rng: random.Random) -> Scenario:
+    # Most orders are still to come when the last quote has, and END with it.
+    recipe = {"symbols": 64, "tick": 16, "ended_stream": 0}
+    return market(context, 4_000, recipe=recipe, rate=8_000)
+
+
 def _some_interleaving(history: History) -> None:
     kinds = tuple(kind for kind in VALUES if kind != "stale-quote")
     require_no(history, values(history), (*kinds, *LOSS, *CHANGED))
@@ -277,11 +284,11 @@ MS.requirement(
     """With inputs "two" and emit "verdicts", the verdicts of each symbol fit one interleaving that
     keeps both orders and uses no quote before it was published.
     If it fails with "went back", two threads judge one symbol with different views of its
-    quotes.""",
+    quotes; if many verdicts are lost, the END of one stream was taken for that of both.""",
     clauses="""ms-inputs ms-two-interleaving ms-two-no-future ms-latest ms-emit-verdicts
-    app-fetched-first""",
+    app-fetched-first log-end-flag""",
     needs=Needs(app=("market-spread",), inputs=("two",), emit=("verdicts",)),
-    judges={market_two_verdicts: _some_interleaving},
+    judges={market_two_verdicts: _some_interleaving, market_two_ends: _some_interleaving},
 )
 
 
