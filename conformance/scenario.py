@@ -136,8 +136,9 @@ class Scenario:
     recipe: input recipe (docs/architecture.md). rate: records a second, None for all at
     once. hold: (part of the input, seconds of silence after it). drain_at: ask for drain
     when this part of the input is published, rather than at END. ending: how the engine is
-    ended. probes: also ask what an engine may refuse. extra_members: every request has members
-    that no engine knows. checkpoints: ask for so many, one after the other, while input comes.
+    ended; stop-in-drain: by stop, as soon as drain is asked for. probes: also ask what an engine
+    may refuse. extra_members: every request has members that no engine knows. checkpoints: ask for
+    so many, one after the other, while input comes.
     fresh: start and stop an engine for it.
     pace: publish by a schedule fixed in advance, whatever the engine and the faults do.
     point: where it lies in the fault space, dimension -> value; empty where it was not drawn there.
@@ -153,7 +154,7 @@ class Scenario:
     faults: tuple[FaultStep, ...] = ()
     hold: tuple[float, float] | None = None
     drain_at: float | None = None
-    ending: Literal["stop", "stdin-eof"] = "stop"
+    ending: Literal["stop", "stdin-eof", "stop-in-drain"] = "stop"
     probes: bool = False
     extra_members: bool = False
     checkpoints: int = 0

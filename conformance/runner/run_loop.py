@@ -105,9 +105,10 @@ class RunLoop:
         self._faults.fire_if_idle(lambda: self._run.publisher.held_back)
         self._give_up_if_stuck()
         if self._drain is None:
-            if self._drain_due():
-                self._ask_drain()
-            return False
+            if not self._drain_due():
+                return False
+            self._ask_drain()
+            return self._run.scenario.ending == "stop-in-drain"
         if not self._drain.done:
             if self._engine.injector.coordinator_died_at > self._drain_asked:
                 self._forget_drain()  # who had taken the request is gone

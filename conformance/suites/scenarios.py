@@ -191,6 +191,7 @@ def market(
     recipe: dict[str, Any] | None = None,
     event_times: EventTimes = "rising",
     price_decimals: int | None = None,
+    partitions: int = 4,
     **rest: Any,
 ) -> Scenario:
     """Return a run of Market Spread, on the session's own market unless ``recipe`` is given.
@@ -199,7 +200,7 @@ def market(
     """
     carrier = context.carried_by
     inputs, emit = carrier.inputs, carrier.emit
-    base: dict[str, Any] = {"inputs": inputs, "partitions": 4, "tick": 64}
+    base: dict[str, Any] = {"inputs": inputs, "partitions": partitions, "tick": 64}
     if context.market is not None and recipe is None:
         base |= context.market
         # A recorded market is as long as it is: played at three times the usual pace.

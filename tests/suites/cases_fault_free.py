@@ -241,6 +241,7 @@ REJECTS: dict[str, Cases] = {
     "PR-DRAIN:passthrough": [FAILED],
     "PR-STAYS-UP:passthrough": [FAILED],
     "PR-STOP:passthrough": [(t.edited("exited", returncode=3), "BAD_EXIT"), FAILED],
+    "PR-STOP:stop-in-drain": [(t.edited("exited", returncode=3), "BAD_EXIT"), FAILED],
     "PR-STDIN-EOF:stdin-eof": [FAILED],
     "PR-NO-LEFTOVERS:passthrough": [
         (t.in_run(left_over=[{"pid": 1234, "name": "worker"}]), "LEFT_OVER"),
@@ -381,6 +382,7 @@ UNKNOWNS: dict[str, Cases] = {
     ],
     "PR-DRAIN-WAITS:passthrough-drain-first": [(_asked_at_end, NOT_SEEN)],
     "PR-STDIN-EOF:stdin-eof": [(t.without("exited"), NOT_SEEN)],
+    "PR-STOP:stop-in-drain": [(t.without("drain-asked"), NOT_SEEN)],
     "PR-RELEASE:passthrough-drain-first": [(t.without("connected"), NOT_SEEN)],
     "PR-SEQUENCE:passthrough-drain-first": [(t.without("connected"), NOT_SEEN)],
     "SL-DOUBLE-WRAPS:double": [(t.empty_input, NOT_SEEN)],

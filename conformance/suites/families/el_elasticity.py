@@ -292,7 +292,8 @@ def market_scale_then_death(context: Context, rng: random.Random) -> Scenario:
         (at, 3, KillStep("committing", target="worker")),
         (at + 0.35, 2, KillEngineStep("losing", delay_s=0.25)),
     )
-    return market(context, 90_000, rate=40_000, faults=faults)
+    # For a while there are more workers than partitions.
+    return market(context, 90_000, rate=40_000, partitions=2, faults=faults)
 
 
 def _after_scales(history: History) -> None:

@@ -359,16 +359,29 @@ def _status_zero(history: History) -> None:
         raise Fail(Reason.BAD_EXIT, "exit status 0 after stop", str(status))
 
 
+@scenario(*STATELESS_FIRST)
+def stop_in_drain(context: Context, _rng: random.Random) -> Scenario:
+    # END does not come meanwhile: whoever waits for drain does not stop.
+    held = (0.5, 600.0)
+    return carried(context, 2_000, rate=4_000, hold=held, drain_at=0.3, ending="stop-in-drain")
+
+
+def _stopped_in_drain(history: History) -> None:
+    _status_zero(history)
+    if history.all(events.Drained) or not history.all(events.DrainAsked):
+        raise Unknown(Reason.NOT_SEEN, "stop asked for while drain was pending", "it was not")
+
+
 PR.requirement(
     "PR-STOP",
     "stop is answered, then the engine exits with status 0",
     """stop gets ok, also while a drain is pending, and the process of argv then exits with status
     0.
-    If it fails, a thread or a waiting FETCH kept the process alive, or it died of an exception on
-    the way out.""",
+    If it fails, a thread or a waiting FETCH kept the process alive, stop waits for drain, or it
+    died of an exception on the way out.""",
     clauses="ctl-stop ctl-stop-promise",
     needs=OVER_LOG,
-    judges={passthrough: _status_zero},
+    judges={passthrough: _status_zero, stop_in_drain: _stopped_in_drain},
 )
 
 
