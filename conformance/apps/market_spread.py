@@ -116,12 +116,20 @@ class MarketSpread(App):
         )
 
     def expected(self, inputs: Sequence[np.ndarray], limit: int = FIVE_CENTS) -> np.ndarray | None:
-        """Return all verdicts, or the rejects; None on two streams, which have no agreed order."""
+        """Return all verdicts, or the rejects.
+
+        Two streams have no agreed order: the ids of the orders there, None for rejects alone.
+        """
         if not self.merged:
-            return None
+            orders = [part["order_id"] for part in inputs if part.dtype == ORDER]
+            return None if self.rejects_only else np.concatenate([np.empty(0, np.uint64), *orders])
         found = [verdicts for _, verdicts in merged_verdicts(inputs, limit=limit)]
         verdicts = np.concatenate(found) if found else np.empty(0, ANSWER)
         return verdicts[verdicts["tail"] == 1] if self.rejects_only else verdicts
+
+    def told(self, outputs: np.ndarray) -> np.ndarray:
+        """Return verdicts, on two streams the ids of their orders."""
+        return outputs if self.merged else outputs["order_id"]
 
     def match(self, history: History, log: OutputLog) -> Matching | None:
         """Match verdicts by order_id."""

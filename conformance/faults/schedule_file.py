@@ -160,7 +160,9 @@ class Schedule(Table):
                 skew=self.input.skew or 0.0,
             )
         except ValueError as error:
-            raise wrong(f"partitions that fit: {error}", "others", "input") from error
+            _, key, said = str(error).split(": ", 2)  # "recipe: empty: expected ..., got 1"
+            expected = said.removeprefix("expected ").partition(", got ")[0]
+            raise wrong(expected, getattr(self.input, key), "input", key) from error
 
     def _order_fits(self) -> None:
         steps = [row.step() for row in self.fault]

@@ -386,7 +386,7 @@ class Exchange:
             for odd in outputs.odd:
                 region = np.frombuffer(len(odd).to_bytes(4, "little") + odd, np.uint8)
                 self._append(partition, region, ODD, 1)
-            self._expected.see(outputs.payloads["payload"])
+            self._expected.see(self._app.told(outputs.payloads["payload"]))
         for partition, offset in reached.items():
             self._end.read(partition, offset, len(found.get(partition, ())))
 

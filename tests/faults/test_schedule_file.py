@@ -240,7 +240,9 @@ ERROR = '[[fault]]\ndo = "error"\ntarget = "sink"\nat = "accepted"\nseconds = 1.
          "[[fault]] 1: damage: expected one of half, tail, empty, bit, bit-head, bit-middle, "
          "bit-last, garbage, missing, rot; got 'x'"),
         (BASE + "input = { records = 1, empty = [1] }",
-         "[input]: expected partitions that fit: recipe: empty: expected partitions 0 to 0, got 1"),
+         "f.toml: [input] empty: expected partitions 0 to 0; got [1]"),
+        (BASE + "input = { records = 9, partitions = 2, ended_early = [0, 1] }",
+         "[input] ended_early: expected at least one partition that has records left out; got [0"),
         (BASE + "input = { records = 1, partitions = 2, empty = [0, 1] }",
          "empty: expected at least one of 2 partitions left out"),
         (BASE + 'input = { records = 1, key_shape = "flat" }',

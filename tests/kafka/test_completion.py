@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickproof.conformance.apps.count import Count
+from tickproof.conformance.apps.market_spread import MarketSpread
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.kafka import completion, output_end
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
 from tickproof.conformance.kafka.output_end import OutputEnd
-from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
+from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER, ORDER, QUOTE, VERDICT
 
 NUMBERS = st.lists(st.integers(-3, 3), max_size=12)
 
@@ -30,6 +31,17 @@ def test_output_is_complete_once_each_came_often_enough(due: list[int], came: li
         expected.see(numbers(values))
         seen.update(values)
         assert expected.complete == (Counter(due) <= seen)
+
+
+def test_of_two_streams_the_ids_of_orders_are_known() -> None:
+    orders, verdicts = np.zeros(3, ORDER), np.zeros(3, VERDICT)
+    orders["order_id"] = verdicts["order_id"] = [7, 2**63, 8]
+    app = MarketSpread({"inputs": "two", "emit": "verdicts"})
+    expected = ExpectedOutput(app.expected([np.zeros(5, QUOTE), orders[:2], orders[2:]]))
+    for last in (2, 3):
+        expected.see(app.told(verdicts[last - 2 : last]))
+        assert expected.complete is (last == 3)
+    assert MarketSpread({"inputs": "two", "emit": "rejects"}).expected([orders]) is None
 
 
 def test_what_nobody_knows_is_never_complete() -> None:
