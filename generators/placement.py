@@ -58,7 +58,9 @@ class Placement:
             _check_numbers(name, getattr(self, name), self.partitions)
         if type(self.skew) not in (int, float) or not 0 <= self.skew <= 1:
             raise ValueError(f"recipe: skew: expected a share 0 to 1, got {self.skew!r}")
-        if self.ended_stream not in (None, 0, 1):
+        if self.ended_stream is not None and (
+            type(self.ended_stream) is not int or not 0 <= self.ended_stream <= 1
+        ):
             raise ValueError(
                 f"recipe: ended_stream: expected a stream, 0 or 1, got {self.ended_stream!r}"
             )

@@ -113,7 +113,9 @@ def complete(recipe: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"recipe: inputs: expected merged or two, got {full['inputs']!r}")
     chooses = Placement.of(full).chooses_keys
     if full["ended_stream"] is not None and full.get("inputs") != "two":
-        raise ValueError("recipe: ended_stream: expected with inputs = two only")
+        raise ValueError(
+            f"recipe: ended_stream: expected none without two inputs, got {full['ended_stream']!r}"
+        )
     if chooses and (kind in _OWN_KEYS or full.get("probe_one_in")):
         wishes = next(key for key in ("empty", "ended_early", "skew") if full[key])
         raise ValueError(

@@ -229,6 +229,8 @@ FIRST_OF_FOUR = [3, 2, 1, 3, 1, 1, 2, 0, 3, 1, 0, 3]
         ({"empty": [0, 1, 2, 3]}, "empty: expected at least one of 4 partitions left out"),
         ({"ended_early": ["0"]}, "ended_early: expected partitions 0 to 3, got '0'"),
         ({"ended_stream": 2}, "ended_stream: expected a stream, 0 or 1, got 2"),
+        ({"ended_stream": True}, "ended_stream: expected a stream, 0 or 1, got True"),
+        ({"ended_stream": 1}, "ended_stream: expected none without two inputs, got 1"),
         ({"empty": [0, 1], "ended_early": [2, 3]}, "ended_early: expected at least one partition"),
         ({"begin_late": [4]}, "begin_late: expected partitions 0 to 3, got 4"),
         ({"begin_late": [1], "empty": [1]}, "begin_late: expected .* neither empty .*, got 1"),
