@@ -140,7 +140,13 @@ class Run:
             claims=lambda *_: SimpleNamespace(delivery="at-least-once"),
         )
         self.scenario = SimpleNamespace(
-            app="count", params={}, pace=None, drain_at=None, probes=False, checkpoints=0
+            ending="stop",
+            app="count",
+            params={},
+            pace=None,
+            drain_at=None,
+            probes=False,
+            checkpoints=0,
         )
         self.scaling = False
         self.app = SimpleNamespace(one_each=one_each)
