@@ -29,6 +29,14 @@ LATE_PART: Final = 0.7
 NUMBERING: Final = ("empty", "ended_early", "begin_late")
 
 
+class Misplaced(ValueError):
+    """A key of a recipe that fits no placement; what is expected there, and was got."""
+
+    def __init__(self, key: str, expected: str, got: str = "") -> None:
+        super().__init__(f"recipe: {key}: expected {expected}{f', got {got}' if got else ''}")
+        self.key, self.expected = key, expected
+
+
 @dataclass(frozen=True)
 class Placement:
     """Placement of the records of a run in partitions.
@@ -57,13 +65,11 @@ class Placement:
         for name in NUMBERING:
             _check_numbers(name, getattr(self, name), self.partitions)
         if type(self.skew) not in (int, float) or not 0 <= self.skew <= 1:
-            raise ValueError(f"recipe: skew: expected a share 0 to 1, got {self.skew!r}")
+            raise Misplaced("skew", "a share 0 to 1", repr(self.skew))
         if self.ended_stream is not None and (
             type(self.ended_stream) is not int or not 0 <= self.ended_stream <= 1
         ):
-            raise ValueError(
-                f"recipe: ended_stream: expected a stream, 0 or 1, got {self.ended_stream!r}"
-            )
+            raise Misplaced("ended_stream", "a stream, 0 or 1", repr(self.ended_stream))
         if self.partitioner not in PARTITIONERS:
             raise ValueError(
                 f"recipe: partitioner: expected one of {', '.join(PARTITIONERS)}; "
@@ -71,21 +77,15 @@ class Placement:
             )
         filled = [p for p in range(self.partitions) if p not in self.empty]
         if not filled:
-            raise ValueError(
-                f"recipe: empty: expected at least one of {self.partitions} partitions left out"
-            )
+            raise Misplaced("empty", f"at least one of {self.partitions} partitions left out")
         lasting = [p for p in filled if p not in self.ended_early]
         if not lasting:
-            raise ValueError(
-                "recipe: ended_early: expected at least one partition that has records left out"
-            )
+            raise Misplaced("ended_early", "at least one partition that has records left out")
         if late := sorted({*self.begin_late} - {*lasting}):
-            raise ValueError(
-                f"recipe: begin_late: expected partitions that are neither empty nor end early, "
-                f"got {late[0]}"
-            )
+            expected = "partitions that are neither empty nor end early"
+            raise Misplaced("begin_late", expected, str(late[0]))
         if set(lasting) == {*self.begin_late}:
-            raise ValueError("recipe: begin_late: expected a partition that goes on left out")
+            raise Misplaced("begin_late", "a partition that goes on left out")
         short = [p for p in filled if p in self.ended_early]
         object.__setattr__(self, "_short", np.array(short, np.int64))
         object.__setattr__(self, "_lasting", np.array(lasting, np.int64))
@@ -95,9 +95,7 @@ class Placement:
         """Return the placement of a complete recipe; ValueError names a wrong key."""
         for name in NUMBERING:
             if not isinstance(recipe[name], (list, tuple)):
-                raise ValueError(
-                    f"recipe: {name}: expected a list of partitions, got {recipe[name]!r}"
-                )
+                raise Misplaced(name, "a list of partitions", repr(recipe[name]))
         return cls(
             recipe["partitions"],
             ended_stream=recipe["ended_stream"],
@@ -205,11 +203,9 @@ class Placement:
 def _check_numbers(name: str, numbers: tuple[int, ...], partitions: int) -> None:
     for number in numbers:
         if type(number) is not int or not 0 <= number < partitions:
-            raise ValueError(
-                f"recipe: {name}: expected partitions 0 to {partitions - 1}, got {number!r}"
-            )
+            raise Misplaced(name, f"partitions 0 to {partitions - 1}", repr(number))
     if len(set(numbers)) != len(numbers):
-        raise ValueError(f"recipe: {name}: expected no partition twice, got {list(numbers)}")
+        raise Misplaced(name, "no partition twice", str(list(numbers)))
 
 
 def _below(bits: np.ndarray, share: float) -> np.ndarray:

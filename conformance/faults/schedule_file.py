@@ -26,7 +26,7 @@ from tickproof.conformance.strict_toml import Table, matching, wrong
 from tickproof.conformance.text import shown
 from tickproof.generators import recipes
 from tickproof.generators.choices import EventTimes, KeyShape
-from tickproof.generators.placement import Placement
+from tickproof.generators.placement import Misplaced, Placement
 
 #: Scenarios that come from a schedule are named so.
 PREFIX: Final = "schedule-"
@@ -159,10 +159,9 @@ class Schedule(Table):
                 tuple(self.input.begin_late or ()),
                 skew=self.input.skew or 0.0,
             )
-        except ValueError as error:
-            _, key, said = str(error).split(": ", 2)  # "recipe: empty: expected ..., got 1"
-            expected = said.removeprefix("expected ").partition(", got ")[0]
-            raise wrong(expected, getattr(self.input, key), "input", key) from error
+        except Misplaced as error:
+            key = error.key
+            raise wrong(error.expected, getattr(self.input, key), "input", key) from error
 
     def _order_fits(self) -> None:
         steps = [row.step() for row in self.fault]
