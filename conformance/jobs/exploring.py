@@ -37,18 +37,23 @@ _LATEST: Final = 6
 _NAME: Final = PREFIX + "drawn"
 
 
-def drawn(job: Job, moments: Sequence[str], seed: int) -> Iterator[Strikes]:
-    """Yield schedules without an end, none twice; moments: those that the job has."""
+def drawn(job: Job, moments: Sequence[str], joins: bool, seed: int) -> Iterator[Strikes]:
+    """Yield schedules without an end, none twice.
+
+    moments: those that the job has. joins: it gives offsets to transactions of Kafka.
+    """
     chance, seen = random.Random(seed), set[Strikes]()
+    weights = {do: one for do, one in _WEIGHTS.items() if joins or do != "error"}
     while True:
-        made = tuple(_strike(moments, chance) for _ in range(chance.randint(1, MOST_FAULTS)))
+        number = chance.randint(1, MOST_FAULTS)
+        made = tuple(_strike(moments, weights, chance) for _ in range(number))
         if made not in seen and not schedules.unclaimed(job, made):
             seen.add(made)
             yield made
 
 
-def _strike(moments: Sequence[str], chance: random.Random) -> Strike:
-    do = chance.choices([*_WEIGHTS], [*_WEIGHTS.values()])[0]
+def _strike(moments: Sequence[str], weights: Mapping[Do, int], chance: random.Random) -> Strike:
+    do = chance.choices([*weights], [*weights.values()])[0]
     if do == "error":
         return Strike(do)
     at = chance.choice(moments) if moments and chance.random() < 0.8 else ""
@@ -95,7 +100,7 @@ class JobSubject(Subject[Strikes]):
         calm = self._ground.calm[0]
         seen = [one for one in schedules.MOMENTS if calm.moments[one] >= FEWEST]
         moments = [*dict.fromkeys((*self._session.moments(calm), *seen))]
-        return drawn(self._job, moments, self._seed)
+        return drawn(self._job, moments, calm.joined >= FEWEST, self._seed)
 
     @contextmanager
     def attempts(

@@ -168,7 +168,7 @@ class Run:
     twice: bool = False
     #: How long the job took to go on after each death of the whole of it, in seconds.
     recoveries_s: list[float] = field(default_factory=list)
-    #: How often offsets were given to a transaction of Kafka.
+    #: How often offsets were given to a transaction of Kafka, before its records or after them.
     joined: int = 0
     #: How many records `settled` or the checkpoint said last were handled, and of how many.
     settled: tuple[int, int] | None = None

@@ -36,8 +36,8 @@ def test_the_same_seed_draws_the_same_and_only_what_is_claimed(
     tmp_path: Path, survives: list[str]
 ) -> None:
     job = copy("totals-kafka", tmp_path).claiming(survives=survives)
-    made = list(islice(exploring.drawn(job, MOMENTS, 3), 300))
-    assert made == list(islice(exploring.drawn(job, MOMENTS, 3), 300))
+    made = list(islice(exploring.drawn(job, MOMENTS, True, 3), 300))
+    assert made == list(islice(exploring.drawn(job, MOMENTS, True, 3), 300))
     assert len({*made}) == 300
     struck = [one for some in made for one in some]
     assert {one.at for one in struck} == {"", *MOMENTS}
@@ -48,12 +48,21 @@ def test_the_same_seed_draws_the_same_and_only_what_is_claimed(
     assert 1 <= min(map(len, made)) < max(map(len, made)) <= exploring.MOST_FAULTS
 
 
+@pytest.mark.parametrize("joins", [True, False])
+def test_an_error_is_drawn_for_who_gives_offsets_to_a_transaction(
+    tmp_path: Path, joins: bool
+) -> None:
+    drawn = exploring.drawn(copy("totals-kafka", tmp_path), MOMENTS, joins, 3)
+    struck = {one.do for some in islice(drawn, 300) for one in some}
+    assert ("error" in struck) is joins
+
+
 @given(st.integers(0, 2**32))
 def test_what_is_drawn_can_be_saved(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     folder = tmp_path_factory.mktemp("drawn")
     job = copy("totals-kafka", folder)
     path = folder / "one.toml"
-    for made in islice(exploring.drawn(job, MOMENTS, seed), 5):
+    for made in islice(exploring.drawn(job, MOMENTS, True, seed), 5):
         for one in (made, *exploring.simpler(made)):
             path.write_text(schedules.to_toml(one), "utf-8")
             assert schedules.load_all([path])["schedule-one"] == list(one)

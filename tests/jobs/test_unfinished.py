@@ -298,6 +298,15 @@ def test_a_moment_that_is_looked_for_has_more_kills(session: Session) -> None:
     assert len(told) == 5
 
 
+@pytest.mark.parametrize("joined", [2, 3])
+def test_an_error_comes_to_who_gives_offsets_to_a_transaction(
+    session: Session, joined: int
+) -> None:
+    calm = Run("calm", {}, moments=Counter(fetched=9), joined=joined)
+    played = {one.name: one.strikes for one in session._plans(calm, partial(Plan))}
+    assert played.get("error") == ([Strike("error")] * 2 if joined == 3 else None)
+
+
 @pytest.mark.parametrize(("name", "strikes"), [("totals-sql", 1), ("totals-kafka", 2)])
 def test_a_leader_is_alone_only_with_output_to_kafka(
     tmp_path: Path, name: str, strikes: int
