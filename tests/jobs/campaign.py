@@ -1,8 +1,8 @@
 """Judge the kit's own jobs with many seeds: no run of a sound one fails, each twin is found out.
 
 ``python -m tests.jobs.campaign [--seeds 1-20] [--twins] [--no-oracle] [JOB ...]`` prints a line for
-each session and the sums, as Markdown. Status 1 if a verdict was wrong. A session takes a minute,
-one on Spark several.
+each session and the sums, as Markdown; ``--twins`` judges the twins in place of the jobs. Status 1
+if a verdict was wrong. A session takes a minute, one on Spark several.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
     sessions = faulty = mistakes = 0
     for seed in range(int(first), int(last or first) + 1):
         for name in asked.jobs:
-            for twin in ("", *twins(name)) if asked.twins else ("",):
+            for twin in twins(name) if asked.twins else ("",):
                 named = twins(name)[twin]["requirement"] if twin else ""
                 began, oracle = time.monotonic(), not asked.no_oracle
                 with tempfile.TemporaryDirectory() as made:
