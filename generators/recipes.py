@@ -12,7 +12,7 @@ ended_early = [], begin_late = [], ended_stream = null, skew = 0, secret = "".
 | market-realistic | seed, records; inputs = "merged"; the rest as in RealisticParams |
 | market-csv | quotes, orders; inputs = "merged", quotes_sha256, orders_sha256, as in Reading |
 | keyed-csv | path; sha256 |
-| script | rows; repeat = 1, inputs = "merged" |
+| script | rows; repeat = 1, inputs = "merged", price_decimals = null |
 
 Every kind takes a seed and a secret, so that callers need not tell them apart; input that is
 given, not made (csv, script), does not depend on them. secret: up to 32 hexadecimal digits.
@@ -74,7 +74,7 @@ KEYS: Final[dict[str, dict[str, Any]]] = {
     | {"quotes_sha256": None, "orders_sha256": None}
     | {"missing_side": None, "ties": "quote-first", "price_decimals": None},
     "keyed-csv": _GIVEN | {"path": REQUIRED, "sha256": None},
-    "script": _GIVEN | {"rows": REQUIRED, "repeat": 1, "inputs": "merged"},
+    "script": _GIVEN | {"rows": REQUIRED, "repeat": 1, "inputs": "merged", "price_decimals": None},
 }
 #: Kinds whose keys cannot be chosen.
 _OWN_KEYS: Final = (

@@ -39,7 +39,7 @@ def script_source(rows: Sequence[Sequence[Any]], repeat: int, two: bool) -> Sour
     """Return the source for a list of rows, played ``repeat`` times.
 
     Rows: ["quote", symbol, bid, offer], ["order", symbol], ["keyed", key, value],
-    ["number", x]; prices in ten-thousandths. Ids and times are given out in order.
+    ["number", x]; prices in the unit of the recipe. Ids and times are given out in order.
     Raises ValueError naming the row (from 0) that does not fit.
     """
     if not isinstance(rows, (list, tuple)) or not rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -75,14 +75,21 @@ def stale(folder: Path) -> None:
     t.write_output(folder, log, arrivals)
 
 
+def _of_groups(verdicts: np.ndarray, groups: Sequence[str]) -> np.ndarray:
+    """Return a mask: the verdicts of groups of boundary symbols, or of a letter of drawn ones."""
+    names = np.char.rstrip(verdicts["symbol"]).astype(str)
+    in_groups = [np.isin(names, [*BOUNDARIES.get(one, ())]) for one in groups]
+    drawn = [np.char.startswith(names, one) for one in groups if one not in BOUNDARIES]
+    return np.logical_or.reduce([*in_groups, *drawn])
+
+
 def wrong_in(*groups: str) -> t.Tamper:
     """Give every order of some groups of boundary symbols the opposite verdict."""
 
     def change(folder: Path) -> None:
         log, arrivals = t.read_output(folder)
         verdicts = t.records(log, VERDICT)
-        symbols = [name.encode() for group in groups for name in BOUNDARIES[group]]
-        wrong = np.isin(np.char.rstrip(verdicts["symbol"]), symbols)
+        wrong = _of_groups(verdicts, groups)
         assert wrong.any()
         verdicts["verdict"][wrong] ^= 1
         t.write_output(folder, log, arrivals)
@@ -95,8 +102,7 @@ def _lost_in(group: str) -> t.Tamper:
 
     def change(folder: Path) -> None:
         log, arrivals = t.read_output(folder)
-        symbols = [name.encode() for name in BOUNDARIES[group]]
-        lost = np.isin(np.char.rstrip(t.records(log, VERDICT)["symbol"]), symbols)
+        lost = _of_groups(t.records(log, VERDICT), (group,))
         row = np.repeat(np.arange(len(arrivals)), arrivals["count"])
         arrivals["count"] = np.bincount(row[~lost], minlength=len(arrivals))
         arrivals["index"] = np.cumsum(arrivals["count"]) - arrivals["count"]
@@ -343,19 +349,20 @@ REJECTS: dict[str, Cases] = {
         FAILED,
     ],
 }
-for _group in BOUNDARIES:
-    _name = {
-        "absolute": "MS-ABSOLUTE-LIMIT:market-boundaries",
-        "ratio": "MS-RATIO-LIMIT:market-boundaries",
-        "no-quote": "MS-NO-QUOTE:market-boundaries",
-        "odd": "MS-ODD-QUOTES:market-boundaries",
-        "alike": "MS-MERGED:market-boundaries",
-    }[_group]
+for _group, _name in {
+    "absolute": "MS-ABSOLUTE-LIMIT:market-boundaries",
+    "ratio": "MS-RATIO-LIMIT:market-boundaries",
+    "no-quote": "MS-NO-QUOTE:market-boundaries",
+    "odd": "MS-ODD-QUOTES:market-boundaries",
+    "alike": "MS-MERGED:market-boundaries",
+    "A": "MS-ABSOLUTE-LIMIT:market-drawn-boundaries",
+    "R": "MS-RATIO-LIMIT:market-drawn-boundaries",
+}.items():
     REJECTS[_name] = [
         (wrong_in(_group), "wrong-verdict"),
         (_lost_in(_group), "lost"),
         # So many others are wrong that the checker keeps none of this group as an example.
-        (wrong_in(*BOUNDARIES), "wrong-verdict"),
+        (wrong_in(*BOUNDARIES, "A", "R"), "wrong-verdict"),
         (t.invent, "invented"),
         FAILED,
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -26,11 +28,14 @@ from tickproof.conformance.suites.requirement import Family, Needs
 from tickproof.conformance.suites.scenarios import SILENCES_S, Context, market, scenario
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, Reason
 from tickproof.generators.layouts import MESSAGE, ORDER_KIND, QUOTE, QUOTE_KIND
+from tickproof.generators.spread_rule import DECIMALS, MAX_PRICE, spread_limit
 
 MS: Final = Family("MS", "Market Spread", tier=2)
 #: Quotes crossed so deeply that a product of the rule with a factor above 40 leaves 64 bits, or 32.
 #: Several depths, for what wraps may come out right by chance.
 _DEEP: Final = {f"DEEP{bits}": (2**bits, 0) for bits in (31, 40, 47, 50, 52, 53)}
+#: How many symbols are on each side of a drawn boundary.
+_DRAWN: Final = 16
 #: Symbol -> the quote that its orders meet (None: no quote), by what it is a boundary of.
 BOUNDARIES: Final[dict[str, dict[str, tuple[int, int] | None]]] = {
     "absolute": {
@@ -108,14 +113,64 @@ def market_boundaries(context: Context, rng: random.Random) -> Scenario:
     return Scenario("", carrier.app, carrier.params, recipe)
 
 
+@scenario(*ON_MERGED)
+def market_drawn_boundaries(context: Context, rng: random.Random) -> Scenario:
+    # A unit so fine that 64-bit floats do not hold 40 times a spread below the limit, and so
+    # coarse that prices leave room for one above it.
+    decimals = rng.choice((16, 17)) if context.finer_prices else DECIMALS
+    quotes = [
+        ["quote", symbol, *prices]
+        for symbol, prices in drawn_boundaries(rng, spread_limit(decimals)).items()
+    ]
+    orders = [["order", symbol] for _, symbol, *_ in quotes]
+    rng.shuffle(orders)
+    recipe = {"kind": "script", "rows": quotes + orders, "inputs": "merged", "partitions": 4}
+    finer = {"price_decimals": decimals} if context.finer_prices else {}
+    carrier = context.carried_by
+    return Scenario("", carrier.app, carrier.params, recipe | finer | {"tick": 16})
+
+
+def drawn_boundaries(rng: random.Random, limit: int) -> dict[str, tuple[int, int]]:
+    """Return quotes at a limit of the rule and beside it, by symbol: A of the absolute, R of the
+    ratio. ``limit``: five cents in the unit of prices.
+    """
+    made = {}
+    for number, beside in itertools.product(range(_DRAWN), (-1, 0, 1)):
+        spread = limit + beside
+        bid = _up_to(rng, MAX_PRICE - spread)
+        made[f"A{number}{beside:+d}"] = bid, bid + spread
+        spread = _up_to(rng, min(limit - 1, MAX_PRICE // 21))
+        spread = spread | 1 if beside else spread & ~1
+        bid = (39 * spread + beside) // 2  # bid + offer = 40 * spread + beside
+        made[f"R{number}{beside:+d}"] = bid, bid + spread
+    return made
+
+
+def _up_to(rng: random.Random, most: int) -> int:
+    """Draw a whole number from 1 on: of any length in bits, two times of three a long one."""
+    return rng.randint(1, most >> rng.choice((0, 0, rng.randrange(most.bit_length()))))
+
+
 def _boundary(history: History, group: str) -> None:
-    """Judge the orders of one group of symbols; the others have tests of their own.
+    """Judge the orders of one group of symbols; the others have tests of their own."""
+    _of_symbols(history, lambda symbol: symbol in BOUNDARIES[group])
+
+
+def _drawn(history: History, letter: str) -> None:
+    """Judge the orders at drawn boundaries of one limit."""
+    _of_symbols(history, lambda symbol: symbol.startswith(letter))
+
+
+def _of_symbols(history: History, theirs: Callable[[str], bool]) -> None:
+    """Judge the orders of some symbols.
 
     Only a few findings of a kind are kept, so they must be looked for in this group alone.
     """
-    names = [symbol.encode().ljust(8) for symbol in BOUNDARIES[group]]
+    rows = history.record.input.recipe["rows"]
+    names = [symbol.encode().ljust(8) for symbol in {row[1] for row in rows} if theirs(symbol)]
     inputs = [_orders_of(part, names) for part in history.inputs(MESSAGE)]
-    findings = check_merged(inputs, outputs(history), history.params["emit"])
+    emit, limit = history.params["emit"], history.spread_limit
+    findings = check_merged(inputs, outputs(history), emit, limit=limit)
     for table in (findings.counts, findings.examples):
         table.pop("invented", None)  # outputs of orders of other groups
     require_no(history, findings, tuple(findings.examples))
@@ -184,7 +239,10 @@ MS.requirement(
     If it fails, the comparison is > where it should be >=, or prices went through a float.""",
     clauses="ms-reject-absolute ms-prices",
     needs=Needs(app=("market-spread",), inputs=("merged",)),
-    judges={market_boundaries: partial(_boundary, group="absolute")},
+    judges={
+        market_boundaries: partial(_boundary, group="absolute"),
+        market_drawn_boundaries: partial(_drawn, letter="A"),
+    },
 )
 
 
@@ -197,7 +255,10 @@ MS.requirement(
     rounded.""",
     clauses="ms-reject-ratio ms-prices",
     needs=Needs(app=("market-spread",), inputs=("merged",)),
-    judges={market_boundaries: partial(_boundary, group="ratio")},
+    judges={
+        market_boundaries: partial(_boundary, group="ratio"),
+        market_drawn_boundaries: partial(_drawn, letter="R"),
+    },
 )
 
 
