@@ -83,6 +83,10 @@ _LONGEST_MESSAGE: Final = 1_000_000
 
 #: Runs that are played at once, at least.
 AT_ONCE: Final = 2
+#: By what share of all input a part that comes before a strike is less than a whole one. The size
+#: of a batch mostly divides that: then each life forms the same batches, and one that begins anew
+#: is right by luck.
+_SHORT: Final = (0.005, 0.045)
 #: The run without faults in which all input is there before the job starts.
 _ALL_FIRST: Final = "all-input-first"
 #: Runs that may wait for a client's own time limits: they begin first.
@@ -298,6 +302,7 @@ class Session:
             silence_s=max(calm[0].silence_s, 0.1),
             uncommitted_s=calm[0].uncommitted_s,
             startup_s=calm[0].startup_s,
+            short=random.Random(f"short {self._settings.seed}").uniform(*_SHORT),
             tells="" if calm[0].ended.startswith(trial.SILENCE) else calm[0].ended,
             alone=bool(calm[0].shared_names),
         )

@@ -200,7 +200,8 @@ class Plan:
 
     silence_s, uncommitted_s: the longest silence of calm runs, and their longest time without
     a commit; 0 in the first. complete: says of all rows whether they are all that is due. tells:
-    how a run without faults ended, "" for silence.
+    how a run without faults ended, "" for silence. short: by what share of all input the part that
+    comes before a strike is less than a whole part.
     """
 
     name: str
@@ -210,6 +211,7 @@ class Plan:
     silence_s: float = 0.0
     uncommitted_s: float = 0.0
     startup_s: float = 0.0
+    short: float = 0.0
     complete: Callable[[dict[str, list[Row]]], bool] | None = None
     #: Its input has a record that the job cannot read.
     poisoned: str = ""
@@ -629,7 +631,7 @@ class Trial:
         # What is left alone while a strike lasts must not have all that the next one waits for.
         begun = 0.5 if self._striking else 1.0
         share = (strikes - len(self._pending) + begun + self._more) / (strikes + 1)
-        most = min(1.0, share) if self._pending else 1.0
+        most = share - self._plan.short if self._pending and share < 1 else 1.0
         if self._plan.workers and not self._more:
             most = 0.5  # one that starts late has to meet input, too
         return min(int(since * rate), int(self._total * most))

@@ -16,6 +16,7 @@ import pytest
 from tests.jobs.twins import copy
 from tickproof.conformance.engines.isolation import Level
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.history.job_run import Strike
 from tickproof.conformance.jobs.declaration import OutputTable
 from tickproof.conformance.jobs.file_sink import FilesSink
 from tickproof.conformance.jobs.records import of_input
@@ -97,6 +98,28 @@ def test_it_ends_with_its_session(trial: Any) -> None:
     trial._stopped.set()
     with pytest.raises(KitStopped, match="the session has ended"):
         trial._check()
+
+
+@pytest.mark.parametrize(
+    "trial", [Plan("restart", strikes=[Strike("restart")] * 2, short=0.01)], indirect=True
+)
+def test_what_comes_before_a_fault_is_no_whole_part(trial: Any) -> None:
+    """Where the size of a batch divides it, each life of a job forms the same batches."""
+    trial._fed_from, trial.now = 1.0, time.monotonic()
+    allowed = []
+    while True:
+        allowed.append(trial._allowed(trial.now) / trial._total)
+        if not trial._pending:
+            break
+        trial._pending.popleft()
+    assert allowed == [
+        pytest.approx(1 / 3 - 0.01, abs=1e-3),
+        pytest.approx(2 / 3 - 0.01, abs=1e-3),
+        1,
+    ]
+    trial._pending.append(Strike("restart"))
+    trial._more = 1.0  # it stands still before the last: all input there is
+    assert trial._allowed(trial.now) == trial._total
 
 
 @pytest.mark.parametrize("trial", [Plan("workers", workers=3, silence_s=2)], indirect=True)
