@@ -255,10 +255,16 @@ class DownStep(FaultStep):
 
 
 class KillEngineStep(DownStep):
-    """SIGKILL of every process."""
+    """SIGKILL of every process. grace_s: how long after SIGTERM, 0 for without it."""
 
     do = "kill"
     target: Literal["engine"] = "engine"
+    grace_s: float = 0.0
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds from its moment until the engine can go on."""
+        return super().longest_s + self.grace_s
 
 
 class KillBrokerStep(FaultStep):
@@ -494,7 +500,11 @@ _Share = Annotated[float, Field(ge=0, le=1)]
 _Count = Annotated[int, Field(ge=0, le=2**32)]
 _Host = Annotated[str, matching(r"|log|host-[1-9][0-9]?", '"log" or "host-N"')]
 #: Keys that kinds of more than one word have, and how an error says which.
-_ONLY: Final = {"down_s": "kill of the engine or of a host", "host": "target host"}
+_ONLY: Final = {
+    "down_s": "kill of the engine or of a host",
+    "grace_s": "kill of the engine",
+    "host": "target host",
+}
 
 
 class Row(Table):
@@ -516,6 +526,7 @@ class Row(Table):
     idle_s: _Seconds = 0.0
     down_s: _Seconds = 0.0
     alone_s: _Seconds = 0.0
+    grace_s: _Seconds = 0.0
     host: _Host = ""
     peer: _Host = ""
     way: Way = "both"

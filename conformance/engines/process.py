@@ -358,6 +358,17 @@ class Engine:
             self._kill()
             return pids
 
+    def terminate(self, grace_s: float) -> list[int]:
+        """Send every process SIGTERM, and wait until none is left, ``grace_s`` at most.
+
+        Returns the pids of those that it was sent to.
+        """
+        asked = [proc for proc in self.living() if process_table.send(proc, signal.SIGTERM)]
+        deadline = time.monotonic() + grace_s
+        while (left := self.living()) and time.monotonic() < deadline:
+            process_table.wait_for_one(left)
+        return [proc.pid for proc in asked]
+
     def end(self) -> list[ProcessInfo]:
         """Kill what is left, close everything, return what was left; may be called again.
 

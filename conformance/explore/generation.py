@@ -195,7 +195,8 @@ _OF_DEATHS: Final[tuple[Moment, ...]] = ("losing", "recovery", "checkpoint")
 _DRAWN: Final = 1.0
 #: What is done, kills most often.
 _DEEDS: Final[tuple[FaultStep, ...]] = (
-    *(KillEngineStep("fetched"),) * 6,
+    *(KillEngineStep("fetched"),) * 5,
+    KillEngineStep("fetched", grace_s=_DRAWN),
     *(KillStep("fetched", target="worker"),) * 4,
     KillStep("fetched", target="workers"),
     KillStep("fetched", target="coordinator"),

@@ -189,14 +189,17 @@ class ProcessFaultInjector:
         working = [member for member in found if member.pid in at_work]
         return [self._random.choice(working or found)]
 
-    def kill_engine(self, live: Engine, down_s: float = 0.0) -> dict[str, Any]:
-        """Kill every process; it is not started again for ``down_s``."""
+    def kill_engine(
+        self, live: Engine, down_s: float = 0.0, grace_s: float = 0.0
+    ) -> dict[str, Any]:
+        """Kill every process, with ``grace_s`` by SIGTERM first; it stays down for ``down_s``."""
         self.touched_at = time.monotonic()
         self._killed = True
         self.down_until = math.inf
+        ended = live.terminate(grace_s) if grace_s else []
         pids = live.kill()
         self.touched_at = self.down_until = time.monotonic() + down_s
-        return {"pids": pids}
+        return {"pids": ended or pids}
 
     def rescale(self, workers: int, live: Engine) -> dict[str, Any]:
         """Stop the engine as `tickproof` stops any: it promises no more than its last cut."""

@@ -41,14 +41,36 @@ class Kill(ProcessFault):
 
 
 class KillEngine(ProcessFault):
-    """SIGKILL of every process; the engine stays down for ``down_s``."""
+    """The end of every process, by SIGKILL, or by SIGTERM and ``grace_s`` later by SIGKILL.
+
+    The engine stays down for ``down_s``.
+    """
 
     step: KillEngineStep
 
-    words = "SIGKILL of {self.whom}{self.down}"
+    words = "{self.signal} of {self.whom}{self.rest}{self.down}"
     mark = "K"
     kills = ends_engine = True
     needs = "engine"
+
+    @property
+    def holds(self) -> bool:
+        return not self.step.grace_s  # what it does on its way out has to reach the kit
+
+    @property
+    def noun(self) -> str:  # type: ignore[override]
+        return "SIGTERM" if self.step.grace_s else ""
+
+    @property
+    def signal(self) -> str:
+        """The first that it is sent."""
+        return "SIGTERM" if self.step.grace_s else "SIGKILL"
+
+    @property
+    def rest(self) -> str:
+        """What becomes of processes that SIGTERM does not end, as the sentence goes on."""
+        grace_s = self.step.grace_s
+        return f", and SIGKILL of what is left {grace_s:g} s later" if grace_s else ""
 
     @property
     def down(self) -> str:
@@ -56,7 +78,7 @@ class KillEngine(ProcessFault):
         return f", which stays down for {self.step.down_s:g} s" if self.step.down_s else ""
 
     def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
-        return partial(injector.kill_engine, crew.live, self.step.down_s)
+        return partial(injector.kill_engine, crew.live, self.step.down_s, self.step.grace_s)
 
 
 class KillBroker(ProcessFault):

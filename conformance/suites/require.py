@@ -216,6 +216,12 @@ def require_exact(history: History) -> None:
     require_no(history, whole(history), kinds)
 
 
+def require_exact_after_faults(history: History) -> None:
+    """As `require_exact`, though every fault of the schedule met records under way."""
+    require_exact(history)
+    require_fired(history)
+
+
 def require_once(history: History) -> None:
     """Nothing is lost, nothing changed, and nothing comes twice if that is claimed."""
     require_no(history, whole(history), (*LOSS, *CHANGED, *forbidden_repeats(history)))

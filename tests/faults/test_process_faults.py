@@ -26,6 +26,7 @@ from tickproof.conformance.fault_steps import (
     CorruptStep,
     FaultStep,
     FillStep,
+    KillEngineStep,
     KillStep,
     PowerStep,
     WipeStep,
@@ -40,6 +41,7 @@ from tickproof.conformance.runner.run import play
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Fail, Unknown
+from tickproof.conformance.suites.require import require_exact_after_faults
 from tickproof.conformance.suites.scenarios import Context
 
 SEED = 3
@@ -338,6 +340,40 @@ def test_a_loss_of_power_takes_what_was_not_synced(tmp_path, step, edits, lost):
     assert fault.lost_files[0].startswith("partition-")
     with pytest.raises(Fail, match=r"EXITED|RELEASED"):
         judge_of("EO-POWER-LOSS", "count-power-loss")(history)
+
+
+# -- an end by SIGTERM -------------------------------------------------------------------
+
+
+def at_sigterm(does: str) -> tuple[tuple[str, str, str], ...]:
+    """Return edits by which every process of the miniature does this when it gets SIGTERM."""
+    handler = f"import os, signal, sys; signal.signal(signal.SIGTERM, {does})"
+    return (
+        ("worker.py", "import traceback\n", f"import traceback\n{handler}\n"),
+        ("adapter.py", "import signal\n", f"import signal\n{handler}\n"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("does", "grace_s", "said"),
+    [
+        ("lambda *_: (print('goodbye', file=sys.stderr, flush=True), os._exit(3))", 30.0, True),
+        ("signal.SIG_IGN", 0.2, False),
+    ],
+)
+def test_an_engine_is_told_to_end_before_it_is_killed(tmp_path, does, grace_s, said):
+    step = KillEngineStep("fetched", fraction=0.5, cut=True, grace_s=grace_s)
+    history = played(engine(tmp_path / "e", *at_sigterm(does)), "count-terminated", step)
+    completed(history)
+    (fault,) = history.faults
+    lasted_s = (fault.struck_ns - fault.t_ns) / 1e9
+    assert len(fault.pids) >= 2
+    assert lasted_s < grace_s if said else lasted_s >= grace_s
+    assert fault.text.startswith(
+        f"SIGTERM of the engine, and SIGKILL of what is left {grace_s:g} s"
+    )
+    assert ("goodbye" in "".join(history.stderr_tail())) is said
+    require_exact_after_faults(history)
 
 
 # -- a damaged file ----------------------------------------------------------------------

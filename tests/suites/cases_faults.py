@@ -32,6 +32,7 @@ REJECTS: dict[str, Cases] = {
         (t.added("not-greeted", text="HELLO with a wrong token"), "NOT_GREETED"),
     ],
     "EO-ENGINE-DEATH:count-engine-death-backlog": NOT_STATE,
+    "EO-TERMINATED:count-terminated": [*NOT_STATE, TWICE],
     "EO-TWO-DEATHS:count-after-accept": NOT_STATE,
     "EO-TWO-DEATHS:count-two-worker-deaths": NOT_STATE,
     "EO-TWO-DEATHS:count-deaths-of-one-worker": NOT_STATE,
@@ -152,6 +153,7 @@ UNKNOWNS: dict[str, Cases] = {
     **{name: [MISSED, NOTHING] for name in [
         "EO-WORKER-DEATH:count-worker-death",
         "EO-ENGINE-DEATH:count-engine-death",
+        "EO-TERMINATED:count-terminated",
         "EO-TWO-DEATHS:count-after-accept",
         "EO-TWO-DEATHS:count-two-worker-deaths",
         "EO-SCHEDULE:count-mixed-deaths",

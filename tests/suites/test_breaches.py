@@ -128,6 +128,8 @@ CASES = [
      "EO-EARLY-DEATH", "EO-ENGINE-DEATH"),
     ("count-uneven-death", "EXITED", lines(UP), [*fired(KILL), RELEASED],
      "EO-UNEVEN", "EO-RELEASED"),
+    ("count-terminated", "EXITED", lines(UP), [*fired(replace(KILL, grace_s=1.0)), RELEASED],
+     "EO-TERMINATED", "EO-RELEASED"),
     ("count-full-disk", "EXITED", lines(UP), fired(FillStep("fetched", seconds=1.0), KILL),
      "EO-FULL-DISK", "EO-ENGINE-DEATH"),
 ]  # fmt: skip

@@ -64,6 +64,7 @@ from tickproof.conformance.suites.require import (
     refused_clearly,
     require_completed,
     require_exact,
+    require_exact_after_faults,
     require_fired,
     require_greeted,
     require_met,
@@ -183,6 +184,33 @@ EO.requirement(
         count_engine_death: _exact_by_new_token,
         count_engine_death_backlog: _exact_with_backlog,
     },
+)
+
+
+#: What a service manager usually gives a process from SIGTERM to SIGKILL is 10 s, or 30 s.
+_GRACE_S: Final = 10.0
+
+
+@scenario(*STATE_FIRST)
+def count_terminated(context: Context, rng: random.Random) -> Scenario:
+    # Once where a transaction is open, if there are any, and once where records come in; each with
+    # a backlog: more is under way than is done in one step.
+    burst, fraction = context.records(25_000), round(rng.uniform(0.1, 0.2), 3)
+    first = KillEngineStep("staged", fraction=fraction, cut=True, burst=burst, grace_s=_GRACE_S)
+    fraction = round(rng.uniform(0.5, 0.6), 3)
+    return deaths(context, first, replace(first, at="fetched", fraction=fraction))
+
+
+EO.requirement(
+    "EO-TERMINATED",
+    "output is exact after the engine is ended by SIGTERM",
+    """All processes get SIGTERM with records under way, as from a service manager, and SIGKILL if
+    they are left 10 s later: what an engine does on its way out makes it no worse than a kill.
+    If it fails, a handler of signals, or what the runtime closes at exit, commits or writes what is
+    not a whole cut: the place in the input without its output, or output of half a batch.""",
+    clauses="proc-terminated proc-restart eut-one-cut eut-durable eut-resumes",
+    needs=Needs(state=("at-least-once", "exactly-once"), survives=("engine",)),
+    judges={count_terminated: require_exact_after_faults},
 )
 
 

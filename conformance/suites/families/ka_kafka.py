@@ -36,6 +36,7 @@ from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.require import (
     require_completed,
     require_exact,
+    require_exact_after_faults,
     require_fired,
     require_no,
 )
@@ -73,11 +74,6 @@ def _step(
     rng: random.Random, do: Do, target: Target, at: Moment, low: float, high: float, **rest: Any
 ) -> FaultStep:
     return fault_step(do, target, at, fraction=round(rng.uniform(low, high), 3), **rest)
-
-
-def _exact(history: History) -> None:
-    require_exact(history)
-    require_fired(history)
 
 
 def _names_of_the_run(history: History) -> None:
@@ -119,7 +115,7 @@ def kafka_open_transactions(context: Context, rng: random.Random) -> Scenario:
 
 def _left_open(history: History) -> None:
     """Expect that output was produced in a transaction that did not end well."""
-    _exact(history)
+    require_exact_after_faults(history)
     ended = history.all(events.KafkaOutput)[-1:]
     if not any(one.aborted for one in ended):
         raise Unknown(
@@ -208,7 +204,7 @@ def kafka_long_downtime(context: Context, rng: random.Random) -> Scenario:
 
 
 def _exact_after_an_abort(history: History) -> None:
-    _exact(history)
+    require_exact_after_faults(history)
     ended = history.all(events.KafkaTransactions)[-1:]
     if not any(one.begun for one in ended):
         return  # an engine without transactions leaves none open
@@ -232,7 +228,10 @@ KA.requirement(
     needs=Needs(
         state=("at-least-once", "exactly-once"), survives=("engine",), transport=("kafka",)
     ),
-    judges={kafka_short_downtime: _exact, kafka_long_downtime: _exact_after_an_abort},
+    judges={
+        kafka_short_downtime: require_exact_after_faults,
+        kafka_long_downtime: _exact_after_an_abort,
+    },
 )
 
 
@@ -342,7 +341,7 @@ def kafka_empty_disk(context: Context, rng: random.Random) -> Scenario:
 
 def _restored_without_files(history: History) -> None:
     """Everything is right, though files of the state were lost."""
-    _exact(history)
+    require_exact_after_faults(history)
     if not any(fault.lost_names for fault in history.faults):
         raise NotClaimed(f"{DOES_NOT_APPLY}: about files of the state; the engine keeps none")
 
@@ -447,7 +446,7 @@ def kafka_fenced(context: Context, rng: random.Random) -> Scenario:
 
 def _session_lost(history: History) -> None:
     """Everything is right, and somebody else read what the paused worker had."""
-    _exact(history)
+    require_exact_after_faults(history)
     fault = history.faults[0]
     fetches = history.fetches[history.fetches["t_ns"] > fault.struck_ns]
     read = {(one.stream, one.partition): one.fetched for one in fault.partitions}
@@ -521,7 +520,7 @@ KA.requirement(
     needs=Needs(
         state=("at-least-once", "exactly-once"), survives=("worker",), transport=("kafka",)
     ),
-    judges={kafka_rebalance: _exact},
+    judges={kafka_rebalance: require_exact_after_faults},
 )
 
 
