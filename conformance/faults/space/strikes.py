@@ -38,6 +38,8 @@ _GIVEN: Final[Mapping[type[FaultStep], Mapping[str, Any]]] = {
 }
 #: Seconds that a fault of a host lasts: some engines take it for dead then, or wait for it.
 _CUT_OFF_S: Final = (0.5, 3.0)
+#: Seconds from SIGTERM to SIGKILL; 0 for no SIGTERM.
+_GRACES_S: Final = (0.0, 0.0, 10.0)
 #: Deaths that a recovery may follow, by the claim that they need if a strike comes after them:
 #: the first that is claimed.
 PRELUDES: Final[dict[str, FaultStep]] = {
@@ -78,6 +80,8 @@ def steps(
         of_host = isinstance(strike, HostStep)
         lasting_s = round(rng.uniform(*_CUT_OFF_S), 2) if of_host else seconds
         strike = replace(strike, seconds=lasting_s)
+    if isinstance(strike, KillEngineStep):
+        strike = replace(strike, grace_s=rng.choice(_GRACES_S))
     found: list[FaultStep] = []
     for place, workers in zip(_PLACES[point.strikes], _WORKERS, strict=False):
         fraction = round(place + rng.uniform(-0.01, 0.01), 4)
