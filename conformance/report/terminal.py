@@ -389,6 +389,18 @@ def _not_decided(console: Console, results: Sequence[Result]) -> None:
     for reason, times in blocked.items():
         text = badge(Verdict.BLOCKED, console).append(f" {times}", style="bold")
         console.print(text.append(f"  {shown(reason, _FIELD_LIMIT)}", style="default"))
+    field(console, "meanwhile", _played_meanwhile(results))
+
+
+def _played_meanwhile(results: Sequence[Result]) -> str:
+    """Say what runs of blocked requirements had shown before that was known."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        if result.verdict is Verdict.BLOCKED and (verdict := result.evidence.get("played")):
+            found.setdefault(str(verdict), []).append(shown(result.id, _ID_LIMIT))
+    passed = found.pop(Verdict.PASS, ())
+    others = [f"{verdict} {', '.join(ids)}" for verdict, ids in found.items()]
+    return "; ".join([*others, f"{len(passed)} pass"]) if found or passed else ""
 
 
 def _blocking(result: Result) -> str:

@@ -36,7 +36,8 @@ class TierOrder:
     """Puts outcomes into the order of tiers, as they come from tests of several at a time.
 
     No process waits for the slowest test of a tier, so tests of the next one have already
-    run when a tier turns out to be broken. Their outcomes do not count: they are blocked.
+    run when a tier turns out to be broken. Their outcomes do not count: they are blocked, and have
+    the verdict as evidence, "played".
     ``runs`` gets a note of that; None for a session that is over. ``expected`` has requirement and
     scenario of each test; None: as the engine's claims say.
     """
@@ -234,20 +235,24 @@ class TierOrder:
         for requirement in (id_ for id_, of in self._tier_of.items() if of == tier):
             if requirement in self._decided_so_far:
                 continue  # it failed in the run of another
-            outcome = self._not_claimed(requirement) or Outcome(
-                requirement,
-                Verdict.BLOCKED,
-                reason=Reason.LOWER_TIER,
-                actual=why,
-                blocked_by=list(self.broken),
-            )
+            outcome = self._so_far(requirement)
+            if outcome is None or outcome.verdict is not Verdict.NOT_CLAIMED:
+                played = {"played": str(outcome.verdict)} if outcome else {}
+                outcome = Outcome(
+                    requirement,
+                    Verdict.BLOCKED,
+                    reason=Reason.LOWER_TIER,
+                    actual=why,
+                    evidence=played,
+                    blocked_by=list(self.broken),
+                )
             self._decided(outcome)
             self._decided_so_far[requirement] = outcome
 
-    def _not_claimed(self, requirement: str) -> Outcome | None:
-        """Return an outcome if every test of the requirement found it not claimed."""
+    def _so_far(self, requirement: str) -> Outcome | None:
+        """Return what the tests of a requirement found that were over by now."""
         found = by_requirement(one for one in self._found if one.requirement == requirement)
-        return found[0] if found and found[0].verdict is Verdict.NOT_CLAIMED else None
+        return found[0] if found else None
 
 
 @functools.cache

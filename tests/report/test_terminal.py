@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -71,6 +72,19 @@ def test_what_was_not_claimed_is_always_listed(one_of_each, ids):
 
     assert f"not-claimed  b: {ids[Verdict.NOT_CLAIMED]}" in text
     assert f"by {ids[Verdict.FAIL]}: CODE" in text.split("blocked 1 ")[1]
+
+
+def test_what_blocked_requirements_showed_meanwhile_is_told(make_report, outcome):
+    """One failure of tier 0 leaves nothing to count of runs that were played beside it."""
+    report = make_report(
+        outcome(Verdict.FAIL),
+        *(
+            replace(outcome(Verdict.BLOCKED, evidence={"played": verdict}), requirement=id_)
+            for id_, verdict in (("ST-TOTALS", "fail"), ("EO-TAIL", "pass"), ("EO-SOME", "pass"))
+        ),
+    )
+    text = printed(lambda c: terminal.summary(c, report, Path("out")))
+    assert "meanwhile  fail ST-TOTALS; 2 pass" in text
 
 
 def test_a_failure_shows_its_counterexample(make_report, outcome):

@@ -62,6 +62,7 @@ def test_what_stands_above_a_failure_is_blocked_and_told_of_once(order, told, fi
         decide(order, requirement, Verdict.FAIL if requirement == LOW else Verdict.PASS)
     assert [one.verdict for one in order.outcomes] == [Verdict.FAIL, Verdict.BLOCKED]
     assert [verdict for id_, verdict in told if id_ == HIGH] == [Verdict.BLOCKED]
+    assert order.outcomes[1].evidence == {"played": "pass"}
 
 
 def test_what_is_not_claimed_is_not_blocked_by_a_failure(order, told):
