@@ -276,6 +276,11 @@ PR.requirement(
 )
 
 
+@scenario(*STATELESS_FIRST)
+def idle_worker(context: Context, _rng: random.Random) -> Scenario:
+    return carried(context, 2_000, recipe={"partitions": 1}, workers=3)
+
+
 def _drain_is_answered(history: History) -> None:
     require_completed(history)
     if not history.all(events.Drained):
@@ -286,11 +291,12 @@ PR.requirement(
     "PR-DRAIN",
     "drain is answered once all input is processed",
     """With END known and every record processed, drain is answered with ok within drain_timeout_s.
-    If it fails, a partition was waited for that has ended, an acknowledgement got lost in the
-    engine, or it is slower than its limit.""",
+    If it fails, a partition was waited for that has ended, or a worker that has none (if only the
+    run with more workers than partitions fails), an acknowledgement got lost in the engine, or it
+    is slower than its limit.""",
     clauses="ctl-drain toml-timeouts ctl-answer",
     needs=OVER_LOG,
-    judges={passthrough: _drain_is_answered},
+    judges={passthrough: _drain_is_answered, idle_worker: _drain_is_answered},
 )
 
 
