@@ -394,13 +394,11 @@ def _not_decided(console: Console, results: Sequence[Result]) -> None:
 
 def _played_meanwhile(results: Sequence[Result]) -> str:
     """Say what runs of blocked requirements had shown before that was known."""
-    found: dict[str, list[str]] = {}
-    for result in results:
-        if result.verdict is Verdict.BLOCKED and (verdict := result.evidence.get("played")):
-            found.setdefault(str(verdict), []).append(shown(result.id, _ID_LIMIT))
-    passed = found.pop(Verdict.PASS, ())
-    others = [f"{verdict} {', '.join(ids)}" for verdict, ids in found.items()]
-    return "; ".join([*others, f"{len(passed)} pass"]) if found or passed else ""
+    blocked = [one for one in results if one.verdict is Verdict.BLOCKED]
+    played = Counter(str(one.evidence["played"]) for one in blocked if "played" in one.evidence)
+    failed = [shown(one.id, _ID_LIMIT) for one in blocked if one.evidence.get("played") == "fail"]
+    said = [f"{number} {verdict}" for verdict, number in sorted(played.items())]
+    return ", ".join(said) + (f"; fail: {', '.join(failed)}" if failed else "")
 
 
 def _blocking(result: Result) -> str:

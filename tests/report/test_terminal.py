@@ -84,7 +84,7 @@ def test_what_blocked_requirements_showed_meanwhile_is_told(make_report, outcome
         ),
     )
     text = printed(lambda c: terminal.summary(c, report, Path("out")))
-    assert "meanwhile  fail ST-TOTALS; 2 pass" in text
+    assert "meanwhile  1 fail, 2 pass; fail: ST-TOTALS" in text
 
 
 def test_a_failure_shows_its_counterexample(make_report, outcome):
