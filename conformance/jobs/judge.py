@@ -59,8 +59,8 @@ _WORDS: Final = {
     Kind.ORDER: (Reason.SKIPPED_ORDER, "{key}: the order differs"),
 }
 _SHOWN: Final = 300
-#: How many ends of workers a failure names.
-_EXITS: Final = 3
+#: How many ends of workers, or keys of requests, a failure names.
+_NAMED: Final = 3
 
 
 @dataclass(frozen=True)
@@ -437,8 +437,10 @@ def _failed(
     # What was done to the job stands under "stimulus".
     brief = [
         *explained(first, baseline),
+        *_sent_as(first, judged.run.request_keys.get(output, {})),
         f"{len(wrong)} of {counted(len(wrong | baseline.due.keys()), 'key')} differ; "
         f"compared: {baseline.level.value}",
+        *_elsewhere(output, found),
         *_ends(judged.run.exits),
     ]
     story = {
@@ -470,9 +472,28 @@ def _failed(
     )
 
 
+def _sent_as(finding: Finding, keys: Mapping[str, Sequence[str]]) -> list[str]:
+    """Say by which keys the requests of a row came that counted more than once."""
+    if finding.kind is not Kind.TWICE or not (sent := keys.get(finding.key)):
+        return []
+    several = [shown(one, 100) for one in dict.fromkeys(filter(None, sent))]
+    without = "" if all(sent) else "without one"
+    named = [*several[:_NAMED], *filter(None, [without])]
+    return [f"{counted(len(sent), 'request')} of the row; Idempotency-Key: {', '.join(named)}"]
+
+
+def _elsewhere(output: str, found: Sequence[tuple[str, Finding]]) -> list[str]:
+    """Say what is wrong in other outputs, the first of each."""
+    first = {name: one for name, one in reversed(found) if name != output}
+    return [
+        f"[outputs.{name}] {_WORDS[one.kind][1].format(key=shown(one.key, 100))}"
+        for name, one in sorted(first.items())
+    ]
+
+
 def _ends(exits: Sequence[str]) -> list[str]:
     """Return the ends of workers that no fault brought about, each once."""
-    numbers = Counter(exits).most_common(_EXITS)
+    numbers = Counter(exits).most_common(_NAMED)
     return [f"{one}, {number} times" if number > 1 else one for one, number in numbers]
 
 

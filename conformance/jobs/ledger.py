@@ -287,6 +287,13 @@ class HttpSink:
             found.setdefault(one.key or f"\0{number}", row)
         return list(found.values())
 
+    def keys(self) -> dict[str, list[str]]:
+        """Return the keys of requests by the identity of their rows."""
+        found: dict[str, list[str]] = {}
+        for one in self._ledger.requests[self._name]:
+            found.setdefault(identity(self._table, one.body, one.key, ""), []).append(one.key)
+        return found
+
     def settled(self) -> int | None:
         """Return None: requests say nothing of the input."""
         return None

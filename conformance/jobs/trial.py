@@ -176,6 +176,8 @@ class Run:
     asked: int = 0
     #: Which key of a request came with two bodies, "" for none.
     reused_key: str = ""
+    #: Of each output over HTTP: keys of requests by the identity of their rows.
+    request_keys: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
     @property
     def last_said(self) -> str:
@@ -191,7 +193,7 @@ class Run:
         """Return a JSON-able dict, without the rows."""
         fired = [asdict(one) for one in self.fired]
         found = vars(self) | {"moments": dict(self.moments), "fired": fired}
-        return {name: one for name, one in found.items() if name != "rows"}
+        return {name: one for name, one in found.items() if name not in ("rows", "request_keys")}
 
 
 @dataclass(frozen=True)
@@ -919,7 +921,10 @@ class Trial:
                 before = position
                 time.sleep(_ASK_S)
             run.rows = {name: sink.rows(ended=True) for name, sink in self._sinks.items()}
-            run.reused_key = next(iter(self._ledger.reused.values()), "") if self._ledger else ""
+            if self._ledger:
+                run.reused_key = next(iter(self._ledger.reused.values()), "")
+                called = {n: one for n, one in self._sinks.items() if isinstance(one, HttpSink)}
+                run.request_keys = {name: one.keys() for name, one in called.items()}
         except BadOutput as error:
             run.failure = run.failure or str(error)
 

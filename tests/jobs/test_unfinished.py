@@ -80,6 +80,16 @@ def test_a_failure_names_a_row_too_many_and_who_ended(session: Session) -> None:
     assert f"{run.exits[0]}, 2 times" in story["brief"]
 
 
+def test_a_failure_names_keys_of_requests_and_other_outputs(session: Session) -> None:
+    both = {**BASELINE, "letters": replace(BASELINE["totals"], due={"poison": ['{"n": 1}']})}
+    run = run_that(n=4, request_keys={"totals": {"a": ["one", "", "two", "one"], "b": ["b"]}})
+    runs = {"commit": Judged(run, Path("commit"), session._findings(run, both))}
+    found = {one.requirement: one for one in judge.outcomes(session._job, both, runs)}
+    brief = found["JB-COMMIT"].story["brief"]
+    assert "4 requests of the row; Idempotency-Key: one, two, without one" in brief
+    assert "[outputs.letters] poison: something is lost" in brief
+
+
 def test_keys_that_nobody_expected_count_among_those_that_differ(session: Session) -> None:
     nothing = {"totals": replace(BASELINE["totals"], due={})}
     run = run_that(n=2)
