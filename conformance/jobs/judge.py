@@ -54,7 +54,7 @@ BY_KIND: Final = {
 }
 _WORDS: Final = {
     Kind.LOST: (Reason.LOST, "{key}: something is lost"),
-    Kind.TWICE: (Reason.DUPLICATE, "{key}: a row is there twice, or a record was counted twice"),
+    Kind.TWICE: (Reason.DUPLICATE, "{key}: a record was counted twice"),
     Kind.VALUE: (Reason.WRONG_TOTAL, "{key}: values differ"),
     Kind.ORDER: (Reason.SKIPPED_ORDER, "{key}: the order differs"),
 }
@@ -426,12 +426,9 @@ def _failed(
     baselines: Mapping[str, Baseline],
 ) -> Outcome:
     output, first = found[0]
-    reason, words = _WORDS[first.kind]
-    baseline = baselines[output]
+    reason, baseline = _WORDS[first.kind][0], baselines[output]
     where = f"[outputs.{output}]"
-    if first.kind is Kind.VALUE and not first.expected:
-        words = "{key}: a row that should not be there"
-    said = words.format(key=shown(first.key, 100))
+    said = _said(first, baseline)
     faults = [str(one) for one in judged.run.fired]
     wrong = {one.key for name, one in found if name == output}
     # What was done to the job stands under "stimulus".
@@ -440,7 +437,7 @@ def _failed(
         *_sent_as(first, judged.run.request_keys.get(output, {})),
         f"{len(wrong)} of {counted(len(wrong | baseline.due.keys()), 'key')} differ; "
         f"compared: {baseline.level.value}",
-        *_elsewhere(output, found),
+        *_elsewhere(output, found, baselines),
         *_ends(judged.run.exits),
     ]
     story = {
@@ -459,7 +456,7 @@ def _failed(
         scenario=name,
         reason=reason,
         stimulus="; ".join([*judged.run.changed, *faults]),
-        expected=f"{where} {shown(first.expected, _SHOWN) or 'nothing more'}",
+        expected=f"{where} {shown(first.expected, _SHOWN) or _nothing(first, baseline)}",
         actual=f"{said}: {shown(first.actual, _SHOWN) or 'the output has nothing of it'}",
         evidence={
             "keys": sorted({one.key for _, one in found})[:20],
@@ -482,13 +479,29 @@ def _sent_as(finding: Finding, keys: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"{counted(len(sent), 'request')} of the row; Idempotency-Key: {', '.join(named)}"]
 
 
-def _elsewhere(output: str, found: Sequence[tuple[str, Finding]]) -> list[str]:
+def _elsewhere(
+    output: str, found: Sequence[tuple[str, Finding]], baselines: Mapping[str, Baseline]
+) -> list[str]:
     """Say what is wrong in other outputs, the first of each."""
     first = {name: one for name, one in reversed(found) if name != output}
     return [
-        f"[outputs.{name}] {_WORDS[one.kind][1].format(key=shown(one.key, 100))}"
-        for name, one in sorted(first.items())
+        f"[outputs.{name}] {_said(one, baselines[name])}" for name, one in sorted(first.items())
     ]
+
+
+def _nothing(finding: Finding, baseline: Baseline) -> str:
+    """Say what was expected in place of a row too many."""
+    again = finding.kind is Kind.TWICE and finding.key in baseline.due
+    return "the row once" if again else "nothing more"
+
+
+def _said(finding: Finding, baseline: Baseline) -> str:
+    """Say what is wrong with a key."""
+    words = _WORDS[finding.kind][1]
+    if finding.kind in (Kind.TWICE, Kind.VALUE) and not finding.expected:
+        again = finding.kind is Kind.TWICE and finding.key in baseline.due
+        words = "{key}: a row is there twice" if again else "{key}: a row that should not be there"
+    return words.format(key=shown(finding.key, 100))
 
 
 def _ends(exits: Sequence[str]) -> list[str]:

@@ -90,6 +90,21 @@ def test_a_failure_names_keys_of_requests_and_other_outputs(session: Session) ->
     assert "[outputs.letters] poison: something is lost" in brief
 
 
+def test_a_failure_says_whether_a_row_or_a_record_is_there_twice(session: Session) -> None:
+    rows = {"totals": replace(BASELINE["totals"], claims=replace(CLAIMS, counts=""))}
+    for baselines, n, said, expected in (
+        (BASELINE, 4, "a record was counted twice", '{"n": 3}'),
+        (rows, 3, "a row is there twice", "the row once"),
+    ):
+        run = run_that(n=n)
+        run.rows["totals"] += [("a", {"n": 3})] if n == 3 else []
+        runs = {"commit": Judged(run, Path("commit"), session._findings(run, baselines))}
+        found = {one.requirement: one for one in judge.outcomes(session._job, baselines, runs)}
+        twice = found["JB-TWICE"]
+        assert twice.story["headline"] == [f"[outputs.totals] a: {said}"]
+        assert twice.expected == f"[outputs.totals] {expected}"
+
+
 def test_keys_that_nobody_expected_count_among_those_that_differ(session: Session) -> None:
     nothing = {"totals": replace(BASELINE["totals"], due={})}
     run = run_that(n=2)
