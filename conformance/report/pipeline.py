@@ -88,7 +88,7 @@ def _failure(result: Result, alike: list[Result]) -> list[str]:
     ]
     for label, text in (
         ("reason", result.reason),
-        ("likely", halves(result.promise)[1]),
+        ("likely", halves(result.promise, result.reason)[1]),
         ("played", result.stimulus),
         ("expected", result.expected),
         ("actual", result.actual),

@@ -6,21 +6,46 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from tickproof.conformance.verdicts import Verdict
+from tickproof.conformance.verdicts import Reason, Verdict
 
 #: Where the likely causes begin, and what need not be said of a failure.
 _CAUSES: Final = re.compile(r"(?<=[.!?])\s+(?=If )")
 _FAILED: Final = "If it fails, "
+#: How promises say what is wrong of some failures, to name the causes of each.
+_WHEN: Final[Mapping[str, str]] = {
+    Reason.LOST: "something is lost",
+    Reason.DUPLICATE: "something is there twice",
+    Reason.WRONG_TOTAL: "values differ",
+    Reason.NO_RECOVERY: "stands still",
+    Reason.EXITED: "ends",
+}
+_CONDITION: Final = re.compile(r"If (?P<when>.*?(?:, or values differ)?), (?P<cause>.*)", re.DOTALL)
 
 
-def halves(promise: str) -> tuple[str, str]:
-    """Return what a promise says, and its likely causes of a failure ("" where it names none)."""
-    said, *rest = _CAUSES.split(promise.strip(), maxsplit=1)
-    causes = "".join(rest)
-    if causes.startswith(_FAILED):
-        causes = causes.removeprefix(_FAILED)
-        causes = causes[0].upper() + causes[1:]
-    return said, causes
+def halves(promise: str, reason: str = "") -> tuple[str, str]:
+    """Return what a promise says, and its likely causes of a failure ("" where it names none).
+
+    reason: of the failure. Of causes that depend on what is wrong only its own are returned; of
+    values that differ, where the promise has none of these, those of what is lost or there twice.
+    """
+    said, *causes = _CAUSES.split(promise.strip())
+    cases = list(filter(None, map(_case, causes))) if reason in _WHEN else []
+    if not cases:
+        return said, _begun(" ".join(causes).removeprefix(_FAILED))
+    own = [_begun(one["cause"]) for one in cases if _WHEN[reason] in one["when"]]
+    if not own and reason == Reason.WRONG_TOTAL:
+        own = [one[0] for one in cases if "something" in one["when"]]
+    return said, " ".join(own)
+
+
+def _case(cause: str) -> re.Match[str] | None:
+    """Return a cause that depends on what is wrong: when, and what it is."""
+    found = _CONDITION.match(cause)
+    return found if found and any(one in found["when"] for one in _WHEN.values()) else None
+
+
+def _begun(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 class _Told(Protocol):
@@ -37,6 +62,8 @@ class _Result(Protocol):
     def id(self) -> str: ...
     @property
     def verdict(self) -> Verdict: ...
+    @property
+    def reason(self) -> str: ...
     @property
     def promise(self) -> str: ...
     @property
@@ -56,4 +83,4 @@ def advice(result: _Result) -> str:
         return ""
     if ended == "engine-failure" and not result.id.startswith("PR-"):
         return ""
-    return halves(result.promise)[1]
+    return halves(result.promise, result.reason)[1]

@@ -205,7 +205,7 @@ def _wrong(history: History, outcomes: Collection[Outcome]) -> list[str]:
         if outcome.blocked_by:
             lines.append(_field("blocked by", ", ".join(outcome.blocked_by)))
             continue
-        promise, causes = halves(requirement.promise) if requirement else ("", "")
+        promise, causes = halves(requirement.promise, outcome.reason) if requirement else ("", "")
         if requirement:
             lines.append(_field("promise", f"{requirement.title}. {promise}"))
         lines += [_field("expected", outcome.expected), _field("seen", outcome.actual)]
