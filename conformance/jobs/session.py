@@ -448,7 +448,10 @@ class Session:
         if job.claims.idempotent:
             yield again(judge.TWICE, twice=True)
         at_rest = Strike("restart", trial.IDLE, whole=True)
-        yield again("restart", strikes=[at_rest, replace(at_rest, at=moments[0], nth=2)])
+        # In the midst of a transaction, too: what ends a job may commit the half of it.
+        at_work = dict.fromkeys((moments[0], *(one for one in moments if one == "staged")))
+        restarts = [replace(at_rest, at=one, nth=2) for one in at_work]
+        yield again("restart", strikes=[at_rest, *restarts])
         # One meets an answer that the job waits for: what it says is done.
         answered = next((one for one in ("committed", "appended") if one in moments), moments[0])
         cuts = [Strike("cut"), Strike("cut", answered, 2), Strike("cut")]

@@ -96,6 +96,8 @@ _COMMITTED, _SETTLED = "committed offsets", "settled"
 #: The end of a run by which nobody says that: how it begins, before its length.
 SILENCE: Final = "a silence"
 _TERM_S: Final = 10.0
+#: From SIGTERM until what a job has under way is answered: a JVM starts its hooks meanwhile.
+_HANDLERS_S: Final = 0.3
 #: Topics take messages of any time, and do not begin a segment for each.
 _ANY_TIME: Final = {"message.timestamp.after.max.ms": str(2**63 - 1), "segment.ms": str(2**63 - 1)}
 #: What an answer waits while answers are late.
@@ -1126,7 +1128,9 @@ class Trial:
         if gently:
             _signal(struck, signal.SIGCONT)
             if held is not None:
-                held.set_result(False)  # it may end what it has under way
+                # Its handlers begin with that under way, and may end it then.
+                self._over.wait(_HANDLERS_S)
+                held.set_result(False)
         deadline = time.monotonic() + _TERM_S
         while any(_lives(one) for one in struck) and time.monotonic() < deadline:
             self._over.wait(0.01)
