@@ -1176,9 +1176,6 @@ class Trial:
             server.obstacle.set(away=away, lag_s=0.0 if away else LAG_S)
         count = sum(server.reset_all() for server in servers) if away else 0
         self._feed_for(strike.seconds)
-        if not away:  # on a busy machine all of that may be late answers to a consumer
-            beside = [one.obstacle for one in self._beside]
-            self._feed_for(strike.seconds, lambda: all(one.met > 1 for one in beside))
         met = sum(server.obstacle.met for server in servers)
         for server in servers:
             server.obstacle.set()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -365,39 +363,16 @@ def test_the_worker_that_was_down_is_met_once_it_is_back(tmp_path: Path) -> None
     assert trial._observe("joined", 6) is not None
 
 
-def beside_a_database(tmp_path: Path) -> tuple[Any, dict[str, Obstacle]]:
-    """Return a run of a job that reaches a database, and the obstacles of both servers."""
+@pytest.mark.parametrize("beside", [False, True])
+def test_connections_to_kafka_stay_where_only_others_are_refused(
+    tmp_path: Path, beside: bool
+) -> None:
     met = {name: Obstacle() for name in ("broker", "database")}
     servers = [SimpleNamespace(obstacle=one, reset_all=lambda: 1) for one in met.values()]
     trial = trial_of(tmp_path)
     trial._proxy, trial._database, trial._ledger = servers[0], (None, servers[1]), None
     trial._t0, trial._fetched = 0.0, lambda _: 1
     trial._tell = trial._counts = lambda *_, **__: {}
-    return trial, met
-
-
-def test_answers_are_late_until_some_of_the_database_were(tmp_path: Path) -> None:
-    """On a busy machine all of the first seconds may go by in a fetch from Kafka."""
-    trial, met = beside_a_database(tmp_path)
-    served = iter(["broker"] * 9 + ["database"] * 9)
-
-    def feed(seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
-        for name in itertools.islice(served, int(seconds)):
-            if enough():
-                return
-            met[name].lag()
-
-    trial._feed_for = feed
-    trial._obstruct(Strike("slow", seconds=8.0))
-    assert (met["database"].met, next(served)) == (0, "database")
-    assert trial.run.fired[0].under_way == "11 answers that were late"
-
-
-@pytest.mark.parametrize("beside", [False, True])
-def test_connections_to_kafka_stay_where_only_others_are_refused(
-    tmp_path: Path, beside: bool
-) -> None:
-    trial, met = beside_a_database(tmp_path)
     trial._feed_for = lambda _: [one.turns_away() for one in met.values()]
     trial._obstruct(Strike("refuse", seconds=1.0, beside=beside))
     (fired,) = trial.run.fired
