@@ -961,7 +961,7 @@ class Trial:
             return
         if strike.at in ("", IDLE):
             strikes = len(self._plan.strikes)
-            share = (strikes - len(self._pending) + 1) / (strikes + 1)
+            share = (strikes - len(self._pending) + 1) / (strikes + 1) - self._plan.short
             # It strikes a life that has been given records, if there is one.
             if self._sent < int(self._total * share) or not self._fetched(None):
                 return

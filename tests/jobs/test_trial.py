@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -120,6 +121,24 @@ def test_what_comes_before_a_fault_is_no_whole_part(trial: Any) -> None:
     trial._pending.append(Strike("restart"))
     trial._more = 1.0  # it stands still before the last: all input there is
     assert trial._allowed(trial.now) == trial._total
+
+
+@pytest.mark.parametrize("short", [0.0, 0.045])
+def test_a_fault_at_its_time_comes_with_all_that_is_allowed_before_it(
+    trial: Any, short: float
+) -> None:
+    """Who waited for more would meet a job that has handled it all."""
+    trial._plan = Plan("cut", strikes=[Strike("cut")] * 3, short=short)
+    trial._pending = deque(trial._plan.strikes)
+    struck: list[Any] = []
+    trial._fetched, trial._strike = lambda _: 1, lambda *strike: struck.append(strike)
+    trial._fed_from, trial.now = 1.0, time.monotonic()
+    for number in range(3):
+        trial._look()
+        assert len(struck) == number
+        trial._sent = trial._allowed(trial.now)
+        trial._look()
+        assert len(struck) == number + 1
 
 
 @pytest.mark.parametrize("trial", [Plan("workers", workers=3, silence_s=2)], indirect=True)
