@@ -37,6 +37,7 @@ LATENCY_TIER: Final = 5
 #: needs: an app of its own, or another death.
 EXACTLY_ONCE: Final = (
     "EO-ENGINE-DEATH",
+    "EO-TERMINATED",
     "EO-EARLY-DEATH",
     "EO-TWO-DEATHS",
     "EO-UNEVEN",

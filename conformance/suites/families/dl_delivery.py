@@ -20,6 +20,7 @@ from tickproof.conformance.suites.families.eo_exactly_once import (
     count_links_down,
     count_some_deaths,
     count_tail,
+    count_terminated,
     count_worker_death_backlog,
     market_two_after_accept,
     market_two_links_cut,
@@ -147,6 +148,7 @@ DL.requirement(
         count_engine_death: _nothing_lost,
         count_engine_death_backlog: _nothing_lost,
         count_tail: _nothing_lost,
+        count_terminated: _nothing_lost,
     },
 )
 

@@ -209,7 +209,7 @@ EO.requirement(
     If it fails, a handler of signals, or what the runtime closes at exit, commits or writes what is
     not a whole cut: the place in the input without its output, or output of half a batch.""",
     clauses="proc-terminated proc-restart eut-one-cut eut-durable eut-resumes",
-    needs=Needs(state=("at-least-once", "exactly-once"), survives=("engine",)),
+    needs=Needs(state=("exactly-once",), survives=("engine",)),
     judges={count_terminated: require_exact_after_faults},
 )
 
