@@ -236,6 +236,10 @@ class Trial:
     _was_down, _last_before_down = "", -1
     #: The transactions that are open in databases, and since when, by time.monotonic.
     _open, _open_since = frozenset[str](), 0.0
+    #: When the offsets that it has committed last changed (time.monotonic), 0 before the first.
+    _advanced_at = 0.0
+    #: Where the job stood as a strike was given up; nowhere before the first.
+    _given_up_at: object = ()
 
     def __init__(
         self,
@@ -492,6 +496,10 @@ class Trial:
             if self._clock.overdue(began, limit_s, "a run is not over", moves=False):
                 self.run.ended = f"its limit of {limit_s:g} s"
                 self.run.stalled = self._all_sent() and self._quiet_s > self._silence_limit_s()
+                if self._repeats(limit_s):
+                    idle_s = self._clock.fair_s(self._advanced_at)
+                    self.run.stalled = True
+                    self.run.ended += f", without a commit of offsets for {idle_s:.0f} s"
                 self.run.unfinished = not self.run.stalled
                 return
             # As long as a strike is pending, the rest of the input waits for it.
@@ -780,8 +788,16 @@ class Trial:
                     without_s = self._clock.fair_s(self._released_at)
                     self.run.uncommitted_s = max(self.run.uncommitted_s, without_s)
                     self._released_at = now
+            if self._position is None or position[0] != self._position[0]:
+                self._advanced_at = now
             self._position, self._moved_at = position, now
             self._note_recovery()
+
+    def _repeats(self, limit_s: float) -> bool:
+        """Tell whether a job that ends by its commits works on, and commits nothing any more."""
+        plan, without_s = self._plan, self._clock.fair_s(self._advanced_at)
+        told = plan.tells == _COMMITTED and bool(self._advanced_at) and not self._committed
+        return told and without_s > max(limit_s / 2, 10 * plan.uncommitted_s, 2 * self._recovery_s)
 
     def _note_recovery(self) -> None:
         """Note that the job goes on: it moves, and its new life has been given records."""
@@ -836,12 +852,13 @@ class Trial:
         """Say why the run is over, "" as long as it is not."""
         quiet_s = self._quiet_s
         if quiet_s > self._silence_limit_s():
-            if not self._pending:
+            # Who does not move with more input either does not wait for the next strike.
+            if not self._pending or self._given_up_at == self._position:
                 return f"{SILENCE} of {quiet_s:.0f} s"
             with self._lock:
                 strike = self._pending.popleft()
                 self.run.missed.append(f"{strike.do} at {strike.at or 'its time'}")
-            self._moved_at = now
+            self._moved_at, self._given_up_at = now, self._position
             return ""
         if self._pending or self._due:
             return ""

@@ -141,6 +141,38 @@ def test_a_fault_at_its_time_comes_with_all_that_is_allowed_before_it(
         assert len(struck) == number + 1
 
 
+@pytest.mark.parametrize(("moves", "left"), [(False, 2), (True, 1)])
+def test_who_does_not_move_with_more_input_is_not_waited_for_again(
+    trial: Any, moves: bool, left: int
+) -> None:
+    """Three strikes of a job that hangs took three silences, and then the limit of the run."""
+    trial._pending = deque([Strike("cut", "committed")] * 3)
+    trial._gave, trial._position, trial._moved_at, trial.now = True, (5,), 0.0, 1e4
+    assert trial._end(trial.now) == "" and len(trial._pending) == 2
+    trial._position = (6,) if moves else (5,)
+    trial.now += 1e4
+    assert trial._end(trial.now).startswith("" if moves else "a silence of ")
+    assert (len(trial._pending), len(trial.run.missed)) == (left, 3 - left)
+
+
+@pytest.mark.parametrize(
+    ("tells", "advanced_at", "committed", "repeats"),
+    [
+        ("committed offsets", 1.0, False, True),
+        ("committed offsets", 200.0, False, False),  # it may yet commit
+        ("committed offsets", 1.0, True, False),
+        ("committed offsets", 0.0, False, False),  # it commits nowhere that the kit sees
+        ("settled", 1.0, False, False),
+    ],
+)
+def test_who_works_on_and_commits_nothing_repeats_itself(
+    trial: Any, tells: str, advanced_at: float, committed: bool, repeats: bool
+) -> None:
+    trial._plan, trial.now = Plan("refuse", tells, uncommitted_s=2.0), 300.0
+    trial._advanced_at, trial._committed = advanced_at, committed
+    assert trial._repeats(300.0) is repeats
+
+
 @pytest.mark.parametrize("trial", [Plan("workers", workers=3, silence_s=2)], indirect=True)
 def test_a_worker_that_starts_late_meets_input(trial: Any) -> None:
     """One that finds everything done makes no mistake with it."""
