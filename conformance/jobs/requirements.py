@@ -63,12 +63,13 @@ JB: Final = {
             "JB-RESTART",
             2,
             "a restart with SIGTERM changes nothing",
-            "Every worker gets SIGTERM, once as the job stands still and once in mid-stream, and "
-            "is started again. If something is lost, the job's own shutdown commits offsets of "
-            "records whose effect is not durable, or it begins behind the place where it ended. "
-            "If something is there twice, its shutdown makes effects durable without their "
-            "offsets, or it begins before the place where it ended. If values differ, state is "
-            "not read at the start, or is not that of the place where it begins.",
+            "Every worker gets SIGTERM and is started again: as the job stands still, at work, "
+            "and amid a transaction if it has some. If something is lost, the job's own shutdown "
+            "commits offsets of records whose effect is not durable, or it begins behind the "
+            "place where it ended. If something is there twice, its shutdown makes effects "
+            "durable without their offsets, or it begins before the place where it ended. If "
+            "values differ, state is not read at the start, or is not that of the place where it "
+            "begins.",
         ),
         _requirement(
             "JB-COMMIT",
