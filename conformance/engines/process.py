@@ -361,13 +361,15 @@ class Engine:
     def terminate(self, grace_s: float) -> list[int]:
         """Send every process SIGTERM, and wait until none is left, ``grace_s`` at most.
 
-        Returns the pids of those that it was sent to.
+        Returns the pids of all that lived: one may end because another has.
         """
-        asked = [proc for proc in self.living() if process_table.send(proc, signal.SIGTERM)]
+        lived = self.living()
+        for proc in lived:
+            process_table.send(proc, signal.SIGTERM)
         deadline = time.monotonic() + grace_s
         while (left := self.living()) and time.monotonic() < deadline:
             process_table.wait_for_one(left)
-        return [proc.pid for proc in asked]
+        return [proc.pid for proc in lived]
 
     def end(self) -> list[ProcessInfo]:
         """Kill what is left, close everything, return what was left; may be called again.
