@@ -83,9 +83,9 @@ _LONGEST_MESSAGE: Final = 1_000_000
 
 #: Runs that are played at once, at least.
 AT_ONCE: Final = 2
-#: By what share of all input a part that comes before a strike is less than a whole one. The size
-#: of a batch mostly divides that: then each life forms the same batches, and one that begins anew
-#: is right by luck.
+#: By what share of itself the input before a strike is less than so many whole parts. The size of
+#: a batch mostly divides these: then each life forms the same batches, and one that begins anew is
+#: right by luck.
 _SHORT: Final = (0.005, 0.045)
 #: The run without faults in which all input is there before the job starts.
 _ALL_FIRST: Final = "all-input-first"
@@ -449,7 +449,7 @@ class Session:
             yield again(judge.TWICE, twice=True)
         at_rest = Strike("restart", trial.IDLE, whole=True)
         # In the midst of a transaction, too: what ends a job may commit the half of it.
-        at_work = dict.fromkeys((moments[0], *(one for one in moments if one == "staged")))
+        at_work = [one for one in moments if one in (moments[0], "staged")]
         restarts = [replace(at_rest, at=one, nth=2) for one in at_work]
         yield again("restart", strikes=[at_rest, *restarts])
         # One meets an answer that the job waits for: what it says is done.

@@ -204,8 +204,8 @@ class Plan:
 
     silence_s, uncommitted_s: the longest silence of calm runs, and their longest time without
     a commit; 0 in the first. complete: says of all rows whether they are all that is due. tells:
-    how a run without faults ended, "" for silence. short: by what share of all input the part that
-    comes before a strike is less than a whole part.
+    how a run without faults ended, "" for silence. short: by what share of itself the input
+    that comes before a strike is less than so many whole parts.
     """
 
     name: str
@@ -236,8 +236,6 @@ class Trial:
     _was_down, _last_before_down = "", -1
     #: The transactions that are open in databases, and since when, by time.monotonic.
     _open, _open_since = frozenset[str](), 0.0
-    #: When the offsets that it has committed last changed (time.monotonic), 0 before the first.
-    _advanced_at = 0.0
     #: Where the job stood as a strike was given up; nowhere before the first.
     _given_up_at: object = ()
 
@@ -497,7 +495,7 @@ class Trial:
                 self.run.ended = f"its limit of {limit_s:g} s"
                 self.run.stalled = self._all_sent() and self._quiet_s > self._silence_limit_s()
                 if self._repeats(limit_s):
-                    idle_s = self._clock.fair_s(self._advanced_at)
+                    idle_s = self._clock.fair_s(self._released_at)
                     self.run.stalled = True
                     self.run.ended += f", without a commit of offsets for {idle_s:.0f} s"
                 self.run.unfinished = not self.run.stalled
@@ -639,14 +637,21 @@ class Trial:
             self._fed_from = self._moved_at = self._released_at = now
         since = now - self._fed_from if self._fed_from else 0.0
         rate = sum(table.rate for table in self._job.inputs.values())
-        strikes = len(self._plan.strikes)
         # What is left alone while a strike lasts must not have all that the next one waits for.
         begun = 0.5 if self._striking else 1.0
-        share = (strikes - len(self._pending) + begun + self._more) / (strikes + 1)
-        most = share - self._plan.short if self._pending and share < 1 else 1.0
+        most = self._share(begun + self._more) if self._pending else 1.0
         if self._plan.workers and not self._more:
             most = 0.5  # one that starts late has to meet input, too
         return min(int(since * rate), int(self._total * most))
+
+    def _share(self, parts: float) -> float:
+        """Return what share of the input comes before the next strike.
+
+        parts: of those into which strikes cut the input, beside what came before the last one.
+        """
+        strikes = len(self._plan.strikes)
+        share = (strikes - len(self._pending) + parts) / (strikes + 1)
+        return share * (1 - self._plan.short) if share < 1 else 1.0
 
     def _counts(self) -> dict[str, int]:
         """Return how far the run is, as a live view shows it."""
@@ -782,21 +787,21 @@ class Trial:
             [sink.position() for sink in self._sinks.values()],
         )
         if position != self._position:
+            committed = self._position is not None and position[0] != self._position[0]
             if self._position is not None and self.run.startup_s and not self.run.fired:
                 self.run.silence_s = max(self.run.silence_s, self._quiet_s)
-                if position[0] != self._position[0]:
+                if committed:
                     without_s = self._clock.fair_s(self._released_at)
                     self.run.uncommitted_s = max(self.run.uncommitted_s, without_s)
-                    self._released_at = now
-            if self._position is None or position[0] != self._position[0]:
-                self._advanced_at = now
+            if committed:
+                self._released_at = now
             self._position, self._moved_at = position, now
             self._note_recovery()
 
     def _repeats(self, limit_s: float) -> bool:
         """Tell whether a job that ends by its commits works on, and commits nothing any more."""
-        plan, without_s = self._plan, self._clock.fair_s(self._advanced_at)
-        told = plan.tells == _COMMITTED and bool(self._advanced_at) and not self._committed
+        plan, without_s = self._plan, self._clock.fair_s(self._released_at)
+        told = plan.tells == _COMMITTED and bool(self._released) and not self._committed
         return told and without_s > max(limit_s / 2, 10 * plan.uncommitted_s, 2 * self._recovery_s)
 
     def _note_recovery(self) -> None:
@@ -977,10 +982,8 @@ class Trial:
         if self._unproven or self._returning:
             return
         if strike.at in ("", IDLE):
-            strikes = len(self._plan.strikes)
-            share = (strikes - len(self._pending) + 1) / (strikes + 1) - self._plan.short
             # It strikes a life that has been given records, if there is one.
-            if self._sent < int(self._total * share) or not self._fetched(None):
+            if self._sent < int(self._total * self._share(1.0)) or not self._fetched(None):
                 return
             if strike.at == IDLE and not self._is_idle():
                 return

@@ -113,29 +113,26 @@ def test_what_comes_before_a_fault_is_no_whole_part(trial: Any) -> None:
         if not trial._pending:
             break
         trial._pending.popleft()
-    assert allowed == [
-        pytest.approx(1 / 3 - 0.01, abs=1e-3),
-        pytest.approx(2 / 3 - 0.01, abs=1e-3),
-        1,
-    ]
+    assert allowed == [pytest.approx(0.99 / 3, abs=1e-3), pytest.approx(2 * 0.99 / 3, abs=1e-3), 1]
     trial._pending.append(Strike("restart"))
     trial._more = 1.0  # it stands still before the last: all input there is
     assert trial._allowed(trial.now) == trial._total
 
 
-@pytest.mark.parametrize("short", [0.0, 0.045])
+@pytest.mark.parametrize(("short", "strikes"), [(0.0, 3), (0.045, 3), (0.045, 60)])
 def test_a_fault_at_its_time_comes_with_all_that_is_allowed_before_it(
-    trial: Any, short: float
+    trial: Any, short: float, strikes: int
 ) -> None:
-    """Who waited for more would meet a job that has handled it all."""
-    trial._plan = Plan("cut", strikes=[Strike("cut")] * 3, short=short)
+    """Who waited for more would meet a job that has handled it all; each has input of its own."""
+    trial._plan = Plan("cut", strikes=[Strike("cut")] * strikes, short=short)
     trial._pending = deque(trial._plan.strikes)
     struck: list[Any] = []
     trial._fetched, trial._strike = lambda _: 1, lambda *strike: struck.append(strike)
     trial._fed_from, trial.now = 1.0, time.monotonic()
-    for number in range(3):
+    for number in range(strikes):
         trial._look()
         assert len(struck) == number
+        assert trial._allowed(trial.now) > trial._sent
         trial._sent = trial._allowed(trial.now)
         trial._look()
         assert len(struck) == number + 1
@@ -151,25 +148,26 @@ def test_who_does_not_move_with_more_input_is_not_waited_for_again(
     assert trial._end(trial.now) == "" and len(trial._pending) == 2
     trial._position = (6,) if moves else (5,)
     trial.now += 1e4
-    assert trial._end(trial.now).startswith("" if moves else "a silence of ")
+    ended = trial._end(trial.now)
+    assert ended == "" if moves else ended.startswith("a silence of ")
     assert (len(trial._pending), len(trial.run.missed)) == (left, 3 - left)
 
 
 @pytest.mark.parametrize(
-    ("tells", "advanced_at", "committed", "repeats"),
+    ("tells", "released", "released_at", "committed", "repeats"),
     [
-        ("committed offsets", 1.0, False, True),
-        ("committed offsets", 200.0, False, False),  # it may yet commit
-        ("committed offsets", 1.0, True, False),
-        ("committed offsets", 0.0, False, False),  # it commits nowhere that the kit sees
-        ("settled", 1.0, False, False),
+        ("committed offsets", 9, 1.0, False, True),
+        ("committed offsets", 9, 200.0, False, False),  # it may yet commit
+        ("committed offsets", 9, 1.0, True, False),
+        ("committed offsets", 0, 1.0, False, False),  # it commits nowhere that the kit sees
+        ("settled", 9, 1.0, False, False),
     ],
 )
 def test_who_works_on_and_commits_nothing_repeats_itself(
-    trial: Any, tells: str, advanced_at: float, committed: bool, repeats: bool
+    trial: Any, tells: str, released: int, released_at: float, committed: bool, repeats: bool
 ) -> None:
     trial._plan, trial.now = Plan("refuse", tells, uncommitted_s=2.0), 300.0
-    trial._advanced_at, trial._committed = advanced_at, committed
+    trial._released, trial._released_at, trial._committed = released, released_at, committed
     assert trial._repeats(300.0) is repeats
 
 
