@@ -254,6 +254,10 @@ class DownStep(FaultStep):
         return super().longest_s + self.down_s
 
 
+#: A service manager usually gives a process ten seconds, or thirty, from SIGTERM to SIGKILL.
+GRACE_S: Final = 10.0
+
+
 class KillEngineStep(DownStep):
     """SIGKILL of every process. grace_s: how long after SIGTERM, 0 for without it."""
 

@@ -18,6 +18,7 @@ from tickproof.conformance import apps
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.fault_steps import (
     ALONE_S,
+    GRACE_S,
     WAYS,
     CutStep,
     DelayHostStep,
@@ -196,7 +197,7 @@ _DRAWN: Final = 1.0
 #: What is done, kills most often.
 _DEEDS: Final[tuple[FaultStep, ...]] = (
     *(KillEngineStep("fetched"),) * 5,
-    KillEngineStep("fetched", grace_s=_DRAWN),
+    KillEngineStep("fetched", grace_s=GRACE_S),
     *(KillStep("fetched", target="worker"),) * 4,
     KillStep("fetched", target="workers"),
     KillStep("fetched", target="coordinator"),

@@ -48,7 +48,7 @@ class KillEngine(ProcessFault):
 
     step: KillEngineStep
 
-    words = "{self.signal} of {self.whom}{self.rest}{self.down}"
+    words = "{self.end}{self.down}"
     mark = "K"
     kills = ends_engine = True
     needs = "engine"
@@ -62,15 +62,12 @@ class KillEngine(ProcessFault):
         return "SIGTERM" if self.step.grace_s else ""
 
     @property
-    def signal(self) -> str:
-        """The first that it is sent."""
-        return "SIGTERM" if self.step.grace_s else "SIGKILL"
-
-    @property
-    def rest(self) -> str:
-        """What becomes of processes that SIGTERM does not end, as the sentence goes on."""
-        grace_s = self.step.grace_s
-        return f", and SIGKILL of what is left {grace_s:g} s later" if grace_s else ""
+    def end(self) -> str:
+        """How it ends, as a sentence says it."""
+        if not self.step.grace_s:
+            return f"SIGKILL of {self.whom}"
+        rest = f"SIGKILL of what is left {self.step.grace_s:g} s later"
+        return f"SIGTERM of {self.whom}, and {rest}"
 
     @property
     def down(self) -> str:

@@ -474,8 +474,7 @@ def _sent_as(finding: Finding, keys: Mapping[str, Sequence[str]]) -> list[str]:
     if finding.kind is not Kind.TWICE or not (sent := keys.get(finding.key)):
         return []
     several = [shown(one, 100) for one in dict.fromkeys(filter(None, sent))]
-    without = "" if all(sent) else "without one"
-    named = [*several[:_NAMED], *filter(None, [without])]
+    named = several[:_NAMED] + ([] if all(sent) else ["without one"])
     return [f"{counted(len(sent), 'request')} of the row; Idempotency-Key: {', '.join(named)}"]
 
 
@@ -491,16 +490,21 @@ def _elsewhere(
 
 def _nothing(finding: Finding, baseline: Baseline) -> str:
     """Say what was expected in place of a row too many."""
-    again = finding.kind is Kind.TWICE and finding.key in baseline.due
-    return "the row once" if again else "nothing more"
+    return "the row once" if _is_again(finding, baseline) else "nothing more"
+
+
+def _is_again(finding: Finding, baseline: Baseline) -> bool:
+    """Tell whether a row that is due is there once more."""
+    return finding.kind is Kind.TWICE and not finding.expected and finding.key in baseline.due
 
 
 def _said(finding: Finding, baseline: Baseline) -> str:
     """Say what is wrong with a key."""
     words = _WORDS[finding.kind][1]
-    if finding.kind in (Kind.TWICE, Kind.VALUE) and not finding.expected:
-        again = finding.kind is Kind.TWICE and finding.key in baseline.due
-        words = "{key}: a row is there twice" if again else "{key}: a row that should not be there"
+    if _is_again(finding, baseline):
+        words = "{key}: a row is there twice"
+    elif finding.kind in (Kind.TWICE, Kind.VALUE) and not finding.expected:
+        words = "{key}: a row that should not be there"
     return words.format(key=shown(finding.key, 100))
 
 

@@ -132,8 +132,8 @@ JB: Final = {
             "second time those to Kafka stay, where there are others. If something is lost, what "
             "could not be written was given up: after so many attempts, or with an error that was "
             "only logged. If something is there twice, what had no answer was done, and done "
-            "again. If it stands still, a thread ended by an error and the process did not, or "
-            "nothing connects anew.",
+            "again. If it stands still, a thread ended by an error and the process did not, "
+            "nothing connects anew, or the same transaction is tried for ever.",
         ),
         _requirement(
             "JB-SLOW",
@@ -190,7 +190,7 @@ JB: Final = {
             "of dead letters, and the job goes on; or the job stops at it each time, and goes on "
             "without it, as claimed. If something is lost, records of the same batch were "
             "skipped, or the offset was committed before the dead letter was written or before "
-            "the job stopped. If something is there twice, or values differ, the record was "
+            "the job stopped. If something is there twice or values differ, the record was "
             "handled as others are, or what stood before it in its batch was handled again. If it "
             "ends, it does so at a record that it claims to survive. If it stands still, records "
             "before or behind that one were left out, or its partition waits for it.",
@@ -227,10 +227,10 @@ JB: Final = {
             "offsets: of several workers one stands still until another has taken over, and all "
             "are killed at work; then the version before goes on, and the next one once more. If "
             "something is there twice, a version keeps its offsets in another place, or changes "
-            "state in more than one transaction. If something is lost, or values differ, a "
-            "version does not read what the other has written, or keeps totals in memory. If it "
-            "stands still or ends, a version cannot go on with what the other has written, or "
-            "keeps totals in memory.",
+            "state in more than one transaction. If something is lost or values differ, a version "
+            "does not read what the other has written, or keeps totals in memory. If it stands "
+            "still or ends, a version cannot go on with what the other has written, or keeps "
+            "totals in memory.",
         ),
         _requirement(
             SCHEDULE,

@@ -19,7 +19,7 @@ _WHEN: Final[Mapping[str, str]] = {
     Reason.NO_RECOVERY: "stands still",
     Reason.EXITED: "ends",
 }
-_CONDITION: Final = re.compile(r"If (?P<when>.*?(?:, or values differ)?), (?P<cause>.*)", re.DOTALL)
+_CONDITION: Final = re.compile(r"If (?P<when>[^,]*), (?P<cause>.*)", re.DOTALL)
 
 
 def halves(promise: str, reason: str = "") -> tuple[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tickproof.conformance.fault_steps import (
+    GRACE_S,
     KINDS,
     DelayHostStep,
     DelayStep,
@@ -39,7 +40,7 @@ _GIVEN: Final[Mapping[type[FaultStep], Mapping[str, Any]]] = {
 #: Seconds that a fault of a host lasts: some engines take it for dead then, or wait for it.
 _CUT_OFF_S: Final = (0.5, 3.0)
 #: Seconds from SIGTERM to SIGKILL; 0 for no SIGTERM.
-_GRACES_S: Final = (0.0, 0.0, 10.0)
+_GRACES_S: Final = (0.0, 0.0, GRACE_S)
 #: Deaths that a recovery may follow, by the claim that they need if a strike comes after them:
 #: the first that is claimed.
 PRELUDES: Final[dict[str, FaultStep]] = {

@@ -16,6 +16,7 @@ import numpy as np
 
 from tickproof.conformance import apps
 from tickproof.conformance.fault_steps import (
+    GRACE_S,
     CutStep,
     Damaged,
     FaultStep,
@@ -187,16 +188,12 @@ EO.requirement(
 )
 
 
-#: What a service manager usually gives a process from SIGTERM to SIGKILL is 10 s, or 30 s.
-_GRACE_S: Final = 10.0
-
-
 @scenario(*STATE_FIRST)
 def count_terminated(context: Context, rng: random.Random) -> Scenario:
     # Once where a transaction is open, if there are any, and once where records come in; each with
     # a backlog: more is under way than is done in one step.
     burst, fraction = context.records(25_000), round(rng.uniform(0.1, 0.2), 3)
-    first = KillEngineStep("staged", fraction=fraction, cut=True, burst=burst, grace_s=_GRACE_S)
+    first = KillEngineStep("staged", fraction=fraction, cut=True, burst=burst, grace_s=GRACE_S)
     fraction = round(rng.uniform(0.5, 0.6), 3)
     return deaths(context, first, replace(first, at="fetched", fraction=fraction))
 

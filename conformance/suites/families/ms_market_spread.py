@@ -124,10 +124,16 @@ def market_drawn_boundaries(context: Context, rng: random.Random) -> Scenario:
     ]
     orders = [["order", symbol] for _, symbol, *_ in quotes]
     rng.shuffle(orders)
-    recipe = {"kind": "script", "rows": quotes + orders, "inputs": "merged", "partitions": 4}
-    finer = {"price_decimals": decimals} if context.finer_prices else {}
+    recipe = {
+        "kind": "script",
+        "rows": quotes + orders,
+        "inputs": "merged",
+        "price_decimals": decimals,
+        "partitions": 4,
+        "tick": 16,
+    }
     carrier = context.carried_by
-    return Scenario("", carrier.app, carrier.params, recipe | finer | {"tick": 16})
+    return Scenario("", carrier.app, carrier.params, recipe)
 
 
 def drawn_boundaries(rng: random.Random, limit: int) -> dict[str, tuple[int, int]]:
