@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.long import LONG, examples
 from tickproof.conformance.explore.generation import MOST_RECORDS
+from tickproof.conformance.fault_steps import GRACE_S, KillEngineStep
 from tickproof.conformance.faults import schedule_file
 from tickproof.conformance.faults.kinds import faults_of
 from tickproof.conformance.faults.space import sessions
@@ -102,6 +103,17 @@ def test_what_points_already_cover_is_not_drawn_again():
     rest = list(space.covering(2, pairs_of(first)))
     assert pairs_of([*first, *rest]) == space.pairs
     assert len(rest) < len(list(space.covering(2)))
+
+
+def test_an_engine_is_ended_by_either_signal():
+    points = sessions.points_of(EVERYTHING, "full")
+    drawn = [
+        step.grace_s
+        for number, point in enumerate(points)
+        for step in scenario(point, EVERYTHING[0].survives, "space-1", number, "full").faults
+        if point.strike is Strike.KILL_ENGINE and isinstance(step, KillEngineStep)
+    ]
+    assert set(drawn) == {0.0, GRACE_S}
 
 
 def test_hosts_are_struck_where_an_engine_runs_on_some():

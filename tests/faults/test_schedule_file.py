@@ -60,6 +60,8 @@ VALUES = {
     "lag_s": SECONDS,
     "rate": SECONDS,
     "down_s": SECONDS,
+    "alone_s": SECONDS,
+    "grace_s": SECONDS,
     "workers": st.integers(1, 1_024),
     "share": st.floats(0.01, 1),
     "damage": st.sampled_from(list(DAMAGE)),

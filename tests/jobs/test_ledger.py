@@ -58,6 +58,7 @@ def test_a_key_counts_once_and_another_key_again(scene: Scene) -> None:
     assert scene.post({"order": 1}, "b") == 200
     assert scene.post({"order": 1}) == 200
     assert [row for row, _ in scene.sink("order").rows()] == ["[1]"] * 3
+    assert scene.sink("order").keys() == {"[1]": ["a", "a", "b", ""]}
     assert scene.post({"order": 2}, "a") == 422
     assert scene.sink("order").position() == 4
     assert scene.ledger.reused == {

@@ -20,7 +20,7 @@ from tickproof.conformance.jobs.judge import Baseline
 from tickproof.conformance.jobs.records import Record
 from tickproof.conformance.jobs.requirements import JB, SCHEDULE
 from tickproof.conformance.jobs.session import Ground, Refused, Session, Settings
-from tickproof.conformance.jobs.trial import Plan, Run
+from tickproof.conformance.jobs.trial import IDLE, Plan, Run
 from tickproof.conformance.report import judged
 from tickproof.conformance.verdicts import Verdict
 
@@ -109,6 +109,23 @@ def test_who_is_killed(tmp_path: Path, survives: list[str], one_command: bool) -
         assert whole["rebalance"] == {False}
         at = "fetched" if one_command else "commit-received"
         assert {one.at for one in runs["pause"]} == {at}
+
+
+@pytest.mark.parametrize(
+    ("moments", "at"),
+    [
+        (["commit-received", "committed", "staged"], ["commit-received", "staged"]),
+        (["staged", "appended"], ["staged"]),
+        (["append-received", "appended"], ["append-received"]),
+    ],
+)
+def test_a_restart_comes_amid_a_transaction_too(
+    tmp_path: Path, moments: list[str], at: list[str]
+) -> None:
+    session = Session(copy("totals-kafka", tmp_path), Settings(tmp_path, 1), tmp_path)
+    session.moments = lambda _: moments  # type: ignore[method-assign]
+    runs = {plan.name: plan.strikes for plan in session._plans(Run("calm"), partial(Plan))}
+    assert [one.at for one in runs["restart"]] == [IDLE, *at]
 
 
 def test_a_failure_is_played_again_alone(tmp_path: Path) -> None:

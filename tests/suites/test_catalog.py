@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.catalog import CATALOG, draw, judges_of
+from tickproof.conformance.suites.families.ms_market_spread import drawn_boundaries
 from tickproof.conformance.suites.scenarios import Context
-from tickproof.generators.spread_rule import decimals_of
+from tickproof.generators.spread_rule import MAX_PRICE, RATIO, decimals_of, spread_limit
 
 QUICK = Context(1, freshness_s=5.0)
 
@@ -41,6 +43,24 @@ def test_an_engine_that_takes_finer_prices_is_given_some():
     ]
     assert {recipe["price_decimals"] for recipe in drawn} == {5, 7, 18}
     assert decimals_of(draw("market-merged-verdicts", QUICK).recipe) == 4
+
+
+@pytest.mark.parametrize("decimals", [4, 16, 17])
+@pytest.mark.parametrize("seed", range(9))
+def test_quotes_are_drawn_at_the_limits_and_beside_them(decimals, seed):
+    limit = spread_limit(decimals)
+    quotes = drawn_boundaries(random.Random(seed), limit)
+    absolute = [offer - bid for name, (bid, offer) in quotes.items() if name[0] == "A"]
+    assert set(absolute) == {limit - 1, limit, limit + 1}
+    at_ratio = [(bid, offer) for name, (bid, offer) in quotes.items() if name[0] == "R"]
+    assert all(
+        bid >= 0 and offer <= MAX_PRICE and len(name) <= 8 for name, (bid, offer) in quotes.items()
+    )
+    assert all(offer - bid < limit for bid, offer in at_ratio)
+    assert {bid + offer - RATIO * (offer - bid) for bid, offer in at_ratio} == {-1, 0, 1}
+    in_floats = [float(RATIO) * (offer - bid) >= float(bid + offer) for bid, offer in at_ratio]
+    right = [RATIO * (offer - bid) >= bid + offer for bid, offer in at_ratio]
+    assert (in_floats == right) is (decimals == 4)
 
 
 @pytest.mark.parametrize("name", CATALOG)
