@@ -120,6 +120,20 @@ def test_a_connection_is_held_from_the_moment_of_an_aimed_step_until_it_is_carri
     assert bench.done == [step]
 
 
+@pytest.mark.parametrize("grace_s", [0.0, 10.0])
+def test_what_an_engine_that_is_told_to_end_sends_is_answered(grace_s):
+    """Whoever holds its connection finds out nothing of what it does before its end."""
+    strike = threading.Event()
+    step = KillEngineStep("accepted", fraction=0.5, grace_s=grace_s)
+    bench = Bench([step], deed=lambda _: lambda: {"pids": [1]} if strike.wait(DEADLINE_S) else {})
+    bench.log.fetched = TOTAL // 2 + 1
+    held = bench.controller.observe("stage-acked", 1)
+    assert (held is None) is bool(grace_s)
+    assert bench.controller.busy
+    strike.set()
+    until(lambda: not bench.controller.busy)
+
+
 def test_a_step_waits_for_what_is_on_its_way_back():
     step = KillLeaderStep("fetched", fraction=0.5)
     bench = Bench([step])
