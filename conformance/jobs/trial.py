@@ -128,7 +128,7 @@ _ENDED: Final = re.compile(r"supervisor: worker (\d+) ended with (-?\d+)")
 IN_DATABASE: Final = ("transaction", "transaction-over")
 #: The job has handled what it was given, and stands still for this long at least.
 IDLE: Final = "idle"
-_IDLE_S: Final = 1.0
+_IDLE_S: Final = 3.0
 #: What is open for so long may stay so: files that are written without a pause.
 _OPEN_S: Final = 1.0
 
@@ -1019,7 +1019,7 @@ class Trial:
     def _is_idle(self) -> bool:
         """Tell whether the job stands still with its share handled, or will not in this run."""
         self._shared_at = self._shared_at or time.monotonic()
-        if self._quiet_s > max(1.5 * self._plan.silence_s, _IDLE_S):
+        if self._quiet_s > max(3 * self._plan.silence_s, _IDLE_S):  # not between two steps of it
             return True
         # Who commits by a timer is never quiet.
         return self._clock.fair_s(self._shared_at) > 2 * self._still_s
