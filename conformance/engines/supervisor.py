@@ -45,6 +45,8 @@ MOST_ENDS = 6
 _STDERR = 2
 #: For all processes to end after SIGKILL.
 _KILL_S = 10.0
+#: For a worker that is to leave to end by SIGTERM.
+_LEAVE_S = 10.0
 #: For workers on other hosts to be started, at first.
 _PLACED_S = 5.0
 #: What a worker on another host ends with that was killed, or whose host was lost.
@@ -71,6 +73,8 @@ class Supervisor:
         #: Worker -> when it is started again (time.monotonic).
         self._due: dict[int, float] = {}
         self._stay_down = False
+        #: A scale that is under way: its id, and until when who leaves may take (time.monotonic).
+        self._scale: tuple[Any, float] | None = None
 
     def run(self) -> None:
         """Serve until stop or the end of stdin."""
@@ -96,13 +100,17 @@ class Supervisor:
                 self._look_after_workers()
 
     def _patience(self) -> float | None:
-        if self._stay_down or not self._due:
-            return None
-        return max(0.0, min(self._due.values()) - time.monotonic())
+        times = [] if self._stay_down else [*self._due.values()]
+        if self._scale:
+            times.append(self._scale[1])
+        return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _handle(self, request: dict[str, Any]) -> bool:
         """Answer a request; True where it was the last."""
         op, answer = request["op"], {"id": request["id"], "ok": True}
+        if op == "scale" and not self._roles and not self._scale:
+            self._begin_scale(request)
+            return False
         if op == "hello":
             answer |= {"name": self._name, "version": self._version, "protocol": 1}
         elif op == "deploy":
@@ -127,9 +135,40 @@ class Supervisor:
         elif op == "stop":
             self._end_workers()
         else:
-            answer |= {"ok": False, "error": f"no op {op!r}", "definite": True}
+            busy = op == "scale" and self._scale
+            error = "a scale is under way" if busy else f"no op {op!r}"
+            answer |= {"ok": False, "error": error, "definite": True}
         os.write(1, json.dumps(answer).encode() + b"\n")
         return bool(op == "stop")
+
+    def _begin_scale(self, request: dict[str, Any]) -> None:
+        """Start the workers that are missing, and ask those to end that are too many."""
+        workers = self._job["workers"] = request["workers"]
+        self._scale = request["id"], time.monotonic() + _LEAVE_S
+        self._due = {one: at for one, at in self._due.items() if one < workers}
+        for worker in range(workers):
+            if worker not in self._workers:
+                self._start(worker)
+        self._end_surplus(signal.SIGTERM)
+
+    def _go_on_with_scale(self) -> None:
+        """Answer once nobody is left who was to leave; nobody is waited for without end."""
+        if self._scale is None:
+            return
+        answered, until = self._scale
+        if any(worker >= self._job["workers"] for worker in self._workers):
+            if time.monotonic() >= until:
+                self._scale = answered, time.monotonic() + _LEAVE_S
+                self._end_surplus(signal.SIGKILL)
+            return
+        self._scale = None
+        os.write(1, json.dumps({"id": answered, "ok": True}).encode() + b"\n")
+
+    def _end_surplus(self, number: signal.Signals) -> None:
+        for worker in self._workers:
+            if worker >= self._job["workers"] and (pid := self._pid(worker)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     def _copies(self) -> list[dict[str, Any]]:
         return [
@@ -225,6 +264,7 @@ class Supervisor:
                 sys.exit(1)
             if self._roles:
                 self._kill()
+        self._go_on_with_scale()
         if self._stay_down:
             return
         started = [worker for worker, due in self._due.items() if due <= now]

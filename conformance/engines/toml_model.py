@@ -242,7 +242,7 @@ def _tables(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def conflicts(data: dict[str, Any]) -> list[str]:
     """Check what ties keys together, on raw data: one bad key must not hide another."""
-    errors = _transport_errors(data) + _survives_errors(data)
+    errors = _transport_errors(data) + _survives_errors(data) + _rescale_errors(data)
     apps = data.get("apps")
     if not isinstance(apps, dict):
         return errors
@@ -275,6 +275,18 @@ def _survives_errors(data: dict[str, Any]) -> list[str]:
         for where, table in _tables(data)
         for death in ("broker", "disk")
         if "kafka" not in data and death in _strings(table.get("survives"))
+    ]
+
+
+def _rescale_errors(data: dict[str, Any]) -> list[str]:
+    kafka = data.get("kafka")
+    if not isinstance(kafka, dict) or "roles" not in kafka:
+        return []
+    return [
+        f'{where} rescale: expected "none" or "restart" beside [kafka.roles]: the kit starts no '
+        "worker of an engine that is one command"
+        for where, table in _tables(data)
+        if table.get("rescale") == "live"
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,6 +15,7 @@ from tickproof.conformance.history.event_log import EventLog
 
 #: How long until a scale is asked for again that was refused after a fault.
 AGAIN_S: Final = 0.2
+_IDLE: Final = "a worker that came with a scale asked for no input"
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Scaling:
         self._events, self._limit_s, self._clock = events, limit_s, clock
         self._open: tuple[_Scale, ...] = ()
         self._unseen = False
+        #: Whether so many workers ask for input; None where the engine itself says that they do.
+        self.arrived: Callable[[int], bool] | None = None
 
     @property
     def under_way(self) -> bool:
@@ -55,8 +59,9 @@ class Scaling:
         """Note the answers that have come; return the number of workers by the last, 0 for none.
 
         fault_at: when the last fault came (time.monotonic): what is refused because of one is
-        asked for again, and so is what a coordinator took and died over. Raises EngineFailure:
-        refused without a reason, or too late.
+        asked for again, and so is what a coordinator took and died over. An answer counts once
+        the workers have arrived, or were waited for long enough. Raises EngineFailure: refused
+        without a reason, or too late.
         """
         workers = 0
         for scale in self._open:
@@ -66,8 +71,10 @@ class Scaling:
             elif outcome is None:
                 self._expect_in_time(scale, fault_at)
             elif not isinstance(outcome, EngineFailure):
-                workers, self._unseen = scale.workers, True
-                self._note(EventKind.SCALED, scale)
+                came = self._came(scale)
+                if came or self._overdue(scale, fault_at, _IDLE):
+                    workers, self._unseen = scale.workers, True
+                    self._note(EventKind.SCALED, scale, arrived=came)
             elif outcome.code != Code.REFUSED:
                 raise outcome
             elif not scale.alone:
@@ -83,8 +90,7 @@ class Scaling:
         self._open = tuple(again if one is scale else one for one in self._open)
 
     def _expect_in_time(self, scale: _Scale, fault_at: float) -> None:
-        begun = max(scale.request.sent_ns / 1e9, fault_at)
-        if not self._clock.overdue(begun, self._limit_s, "no answer to scale"):
+        if not self._overdue(scale, fault_at, "no answer to scale"):
             return
         try:
             scale.request.wait(0)
@@ -94,8 +100,17 @@ class Scaling:
                 failure.code, f"no answer to scale {limit}", failure.stderr_tail
             ) from failure
 
-    def _note(self, kind: EventKind, scale: _Scale) -> None:
+    def _overdue(self, scale: _Scale, fault_at: float, what: str) -> bool:
+        begun = max(scale.request.sent_ns / 1e9, fault_at)
+        return self._clock.overdue(begun, self._limit_s, what)
+
+    def _came(self, scale: _Scale) -> bool:
+        """Say whether its workers ask for input; of one that another follows, nobody knows."""
+        follows = scale is not self._open[-1]  # it may send them away
+        return self.arrived is None or follows or self.arrived(scale.workers)
+
+    def _note(self, kind: EventKind, scale: _Scale, **more: bool) -> None:
         self._open = tuple(one for one in self._open if one is not scale)
-        self._events.add(
-            kind, scale.request.answered_ns, workers=scale.workers, asked_ns=scale.request.sent_ns
-        )
+        t_ns = None if self.arrived else scale.request.answered_ns
+        asked_ns = scale.request.sent_ns
+        self._events.add(kind, t_ns, workers=scale.workers, asked_ns=asked_ns, **more)

@@ -172,10 +172,14 @@ class Resumed(Event, kind=EventKind.RESUMED):
 
 
 class Scaled(Event, kind=EventKind.SCALED):
-    """The engine answered scale. workers: how many it has now. asked_ns: when it was asked."""
+    """The engine answered scale. workers: how many it has now. asked_ns: when it was asked.
+
+    arrived: over Kafka, whether all of them asked for input; False: they were waited for in vain.
+    """
 
     workers: int
     asked_ns: int
+    arrived: bool = True
 
 
 class ScaleRefused(Event, kind=EventKind.SCALE_REFUSED):

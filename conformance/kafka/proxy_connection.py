@@ -232,6 +232,8 @@ class Connection:
             frame = self._with_timeout(frame, head)
         if exchange.side:
             hub.links.joined(self.link, exchange.side)
+        if isinstance(exchange.meaning, FetchRequest):
+            self.use.asked = self.use.asked or self._talk.asks_for_input
         await self._may_pass()
         if exchange.moments and await self._moment(exchange.moments.received):
             raise _Lost
@@ -361,6 +363,8 @@ class Connection:
         if moments and exchange.side and self._cuts("sink"):
             await self._cut("sink", frame)
         await self._send(frame)
+        if taken:
+            self._hub.traffic.acknowledged += exchange.records
         if moments:
             await self._moment(moments.acked)
 
@@ -430,12 +434,20 @@ class Connection:
         try:
             if slowing := self._hub.links.slowing(self.link):
                 await self._send_slowly(frame, slowing)
+            elif self._hub.sink and self._hub.sink[0].behaviour.pieces:
+                await self._send_in_pieces(frame, self._hub.sink[0])
             else:
                 await self._loop.sock_sendall(self.sock, frame)
         except OSError:
             # The other direction hears of it too, and knows what was left.
             self._client_gone = True
         await self._may_pass()
+
+    async def _send_in_pieces(self, frame: memoryview, sink: Sink) -> None:
+        for part in sink.pieces(frame):
+            await self._loop.sock_sendall(self.sock, part.data)
+            if part.pause_s:
+                await asyncio.sleep(part.pause_s)
 
     async def _send_slowly(self, frame: memoryview, slowing: list[Lasting]) -> None:
         for fault in slowing:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 class ConnectionUse:
     """A greeted connection. fetched, sent: records, those that were staged included.
 
+    asked: whether it has asked for records of the input; of Kafka's alone.
+
     Written in the thread of the log server, read in any.
     """
 
@@ -17,4 +19,5 @@ class ConnectionUse:
     port: int
     fetched: int = 0
     sent: int = 0
+    asked: bool = False
     over: bool = False

@@ -134,6 +134,11 @@ class EngineUnderTest:
         """Look at what the processes do, at moments that count."""
         self._watch = watch
         self.injector.look, self.injector.at_work = watch.look, watch.at_work
+        if self._completion is not None:
+            widest = max(one["partitions"] for one in self._asked["inputs"])
+            self.injector.scaling.arrived = lambda workers: (
+                len(watch.asking()) >= min(workers, widest)
+            )
 
     def look(self) -> None:
         """Look now, where there is a watch."""

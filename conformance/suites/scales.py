@@ -36,8 +36,20 @@ def require_scaled(history: History) -> None:
     for number, event in enumerate(scaled):
         end_ns = ends[number] if number < len(ends) else None
         life, workers = _require_number(history, event)
-        if workers and len(workers) <= _partitions(history):
+        if history.claims.over_kafka:
+            _require_arrival(event)
+        elif workers and len(workers) <= _partitions(history):
             _require_work(history, life, workers, event.t_ns, end_ns)
+
+
+def _require_arrival(event: events.Scaled) -> None:
+    """Raise Unknown where the workers did not come: a group may leave keys where their state is."""
+    if not event.arrived:
+        raise Unknown(
+            Reason.NOT_SEEN,
+            f"{counted(event.workers, 'worker')} that ask for input after scale",
+            "fewer",
+        )
 
 
 def require_numbers(history: History) -> None:

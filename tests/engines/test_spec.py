@@ -368,3 +368,9 @@ def test_a_service_level_that_is_no_profile_is_named(load, old, where):
 def test_a_service_level_is_text(load):
     text = GOOD.replace('rescale = "none"\n', 'rescale = "none"\nlatency = 7\n', 1)
     assert errors_of(load, text) == ["[claims] latency: expected text; got 7"]
+
+
+def test_what_is_one_command_cannot_scale_live(load):
+    text = over_kafka('worker = "a"').replace('rescale = "none"', 'rescale = "live"')
+    (error,) = errors_of(load, text)
+    assert error.startswith('[claims] rescale: expected "none" or "restart" beside [kafka.roles]')

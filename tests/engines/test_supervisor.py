@@ -259,3 +259,60 @@ def test_another_version_has_its_own_command_and_number_of_workers(tmp_path: Pat
                 os.kill(pid, signal.SIGKILL)
             expected = [f"version-{number}-{worker}" for worker in range(workers)]
             until(lambda due=expected: seen() == due)
+
+
+#: Ends by SIGTERM a little later, as who has to finish something does.
+LEAVING = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), sys.exit(0)))
+open("ready-" + __import__("os").environ["TICKPROOF_WORKER"], "w").close()
+time.sleep(600)
+"""
+
+
+def numbers(supervised: Supervised) -> dict[str, int]:
+    return {row["name"]: row["pid"] for row in supervised.ask("topology")["processes"]}
+
+
+def test_workers_come_and_go_while_others_stay(tmp_path: Path) -> None:
+    with ended(Supervised(tmp_path, LEAVING, {})) as made:
+        first = numbers(made)
+        assert made.ask("scale", workers=4)["ok"]
+        grown = numbers(made)
+        assert [*grown] == [f"worker {number}" for number in range(4)]
+        assert grown.items() >= first.items()
+        until(lambda: all((tmp_path / f"ready-{number}").exists() for number in range(4)))
+        assert made.ask("scale", workers=1)["ok"]
+        assert numbers(made) == {"worker 0": first["worker 0"]}
+        over = time.monotonic() + 3 * supervisor.RESTART_S
+        until(lambda: len(numbers(made)) > 1 or time.monotonic() > over)
+        assert numbers(made) == {"worker 0": first["worker 0"]}, "one that had left came back"
+
+
+def test_a_scale_while_workers_leave_is_refused_and_the_first_is_answered(tmp_path: Path) -> None:
+    with ended(Supervised(tmp_path, LEAVING, {})) as made:
+        until(lambda: (tmp_path / "ready-1").exists())
+        assert made.process.stdin and made.process.stdout
+        lines = [{"id": number, "op": "scale", "workers": number} for number in (1, 3)]
+        made.process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        made.process.stdin.flush()
+        refused, done = (json.loads(made.process.stdout.readline()) for _ in lines)
+        assert refused == {
+            "id": 3, "ok": False, "error": "a scale is under way", "definite": True,
+        }  # fmt: skip
+        assert done == {"id": 1, "ok": True}
+        assert len(numbers(made)) == 1
+
+
+def test_a_worker_that_does_not_leave_is_killed(tmp_path: Path) -> None:
+    deaf = LEAVING.replace("lambda *_: (time.sleep(0.3), sys.exit(0))", "signal.SIG_IGN")
+    with ended(Supervised(tmp_path, deaf, {})) as made:
+        until(lambda: (tmp_path / "ready-1").exists())
+        assert made.ask("scale", workers=1)["ok"]
+        assert len(numbers(made)) == 1
+
+
+def test_what_is_one_command_does_not_scale(supervised: Supervised) -> None:
+    assert supervised.ask("scale", workers=3) == {
+        "id": 1, "ok": False, "error": "no op 'scale'", "definite": True,
+    }  # fmt: skip

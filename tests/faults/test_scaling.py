@@ -143,3 +143,39 @@ def test_who_has_died_answers_nothing_more(made, talk):
     made.ask(talk, 4)
     made.forget()
     assert not made.under_way and made.answered(talk, 0.0) == 0
+
+
+def arrivals(tmp_path: Path) -> list[bool]:
+    lines = (tmp_path / "events.jsonl").read_text("utf-8").splitlines()
+    return [row["arrived"] for row in map(json.loads, lines) if row["event"] == "scaled"]
+
+
+def test_an_answer_counts_once_its_workers_have_come(made, talk, tmp_path):
+    came: list[int] = []
+    made.arrived = lambda workers: workers in came
+    made.ask(talk, 4)
+    talk.answer(0)
+    assert made.answered(talk, 0.0) == 0 and made.under_way
+    came.append(4)
+    assert made.answered(talk, 0.0) == 4
+    assert arrivals(tmp_path) == [True]
+
+
+def test_workers_that_do_not_come_are_waited_for_until_the_limit(made, talk, monkeypatch, tmp_path):
+    made.arrived = lambda _workers: False
+    made.ask(talk, 4)
+    talk.answer(0)
+    assert made.answered(talk, 0.0) == 0
+    monkeypatch.setattr(made, "_limit_s", 0.0)
+    assert made.answered(talk, 0.0) == 4
+    assert arrivals(tmp_path) == [False]
+
+
+def test_workers_that_another_scale_sends_away_are_not_waited_for(made, talk):
+    made.arrived = lambda workers: workers == 3
+    for number, workers in enumerate((4, 3)):
+        made.ask(talk, workers)
+        talk.answer(number)
+    assert made.answered(talk, 0.0) == 3
+    made.seen()
+    assert not made.under_way
