@@ -228,6 +228,10 @@ class Reason(enum.StrEnum):
         "EARLY_DRAIN",
         "drain was answered before all was read or all output acknowledged, or before END.",
     )
+    EARLY_COMMIT = (
+        "EARLY_COMMIT",
+        "Offsets were committed of records whose output was not acknowledged.",
+    )
     STAGED_AT_DRAIN = "STAGED_AT_DRAIN", "drain was answered while a transaction was open."
     HELD_BACK = "HELD_BACK", "Other requests were not answered while drain was pending."
     UNBOUNDED = "UNBOUNDED", "The engine read on, or grew, while the sink stood still."

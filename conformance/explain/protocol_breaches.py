@@ -23,7 +23,7 @@ _OPS: Final = ("hello", "deploy", "topology", "drain", "checkpoint", "scale", "s
 #: How the log says that a FETCH lies below what was released.
 _BELOW: Final = re.compile(r"offset (\d+) was released \(up to (\d+)\)")
 #: Their expected and actual say it all; the end of the run is none of their business.
-_BY_THEMSELVES: Final = ("AFTER_FENCE", "BAD_EXIT", "LEFT_OVER")
+_BY_THEMSELVES: Final = ("AFTER_FENCE", "BAD_EXIT", "LEFT_OVER", "EARLY_COMMIT")
 #: What a FETCH below a RELEASE explains.
 _BELOW_RELEASE: Final = ("RELEASED", "FROM_ZERO", "FETCHED_AGAIN", "EXITED", "NO_RECOVERY")
 #: Sizes of integers that an offset may have been cut to, in bits.

@@ -26,10 +26,14 @@ class KafkaOutput(Event, kind=EventKind.KAFKA_OUTPUT):
 
     ``produced``: records that the broker took on the output topic. ``committed``: those of them
     that a consumer sees that reads what is committed; the others were aborted, or are left open.
+    ``ahead``: by how many records the offsets that the group had committed were ahead of the
+    output that was acknowledged, at most. ``unread``: requests that the kit could not read.
     """
 
     produced: int
     committed: int
+    ahead: int = 0
+    unread: int = 0
 
     @property
     def aborted(self) -> int:

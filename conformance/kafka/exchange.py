@@ -115,6 +115,8 @@ class Exchange:
         self._end = OutputEnd(self._width)
         #: What has passed the proxy; the runner sets it once there is one.
         self.traffic = Traffic()
+        #: So many records the committed offsets were ahead of acknowledged output, at most.
+        self._ahead = 0
         #: Whether no broker takes requests because of a fault.
         self.broker_away = False
         self._over = threading.Event()
@@ -160,7 +162,11 @@ class Exchange:
         for thread in self._threads:
             thread.join()
         self._event(
-            EventKind.KAFKA_OUTPUT, produced=self.traffic.taken, committed=self._recorder.records
+            EventKind.KAFKA_OUTPUT,
+            produced=self.traffic.taken,
+            committed=self._recorder.records,
+            ahead=self._ahead,
+            unread=self.traffic.unread.total() + self.traffic.malformed,
         )
         self._note_names()
         if self.failure is None:
@@ -440,6 +446,8 @@ class Exchange:
                 for one in found:
                     if one.error is None and one.offset > 0:
                         self._release(self.inputs[one.topic], one.partition, one.offset)
+                # What is acknowledged is read later: it can only be more than at that moment.
+                self._ahead = max(self._ahead, self._log.released - self.traffic.acknowledged)
                 if self._log.ended:
                     with contextlib.suppress(KafkaUnavailable):  # it is asked again
                         self._look_for_the_end(_ASK_S)

@@ -55,7 +55,8 @@ class Traffic:
 
     fetched: records of input that were answered, also those that came again. plain,
     transactional: records of output that the broker took. commits, aborts: transactions that
-    it ended. unread: (api key, version) of requests that are passed on unread. malformed:
+    it ended. acknowledged: records of output whose answer has left. unread: (api key, version) of
+    requests that are passed on unread. malformed:
     frames of a known version that are not of its shape. errors: (api key, error) of answers.
     names: what the engine calls its own, the first `MOST_NAMES` of them. timeouts_ms: what
     clients asked for, in ms, by the request that says it. by_broker: records of output by the
@@ -65,6 +66,7 @@ class Traffic:
     fetched: int = 0
     plain: int = 0
     transactional: int = 0
+    acknowledged: int = 0
     commits: int = 0
     aborts: int = 0
     malformed: int = 0

@@ -85,9 +85,7 @@ UNCHECKED: Final[Mapping[str, str]] = {
     "out-seq-gap": "about the kit: checked by tests/protocol; by itself no failure of the engine",
     "out-stage-empty": "about the kit, and a permission: checked by tests/protocol",
     "kafka-bootstrap": "about the kit: checked by tests/kafka",
-    "kafka-group": "advice: an engine whose client commits by itself fails by the output",
     "kafka-drained": "about the kit: checked by tests/kafka",
-    "kafka-roles": "about the kit: checked by tests/engines",
     "toml-apps": "about engine.toml: a break is an error before anything starts, checked by "
     "tests/engines",
     "toml-apps-finer-prices": "about engine.toml: a market that an engine cannot take is refused, "

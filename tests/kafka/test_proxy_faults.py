@@ -162,3 +162,22 @@ def test_a_dead_engine_is_waited_for_no_longer(broker: Broker) -> None:
             playing.copied()
             playing.reader.close()
             stage.proxy.release_waits(False)
+
+
+def test_acknowledgements_count_when_they_leave(broker: Broker) -> None:
+    slow = SinkBehaviour(ack_delay_s=0.3, budget_s=60.0)
+    with staged(broker, slow=slow) as stage, Copier(stage):
+        stage.feed(10)
+        traffic = stage.proxy.traffic
+        wait_until(lambda: traffic.taken)
+        assert traffic.acknowledged < traffic.taken
+        wait_until(lambda: traffic.acknowledged == traffic.taken == 10)
+
+
+def test_answers_come_in_pieces(broker: Broker) -> None:
+    with staged(broker, slow=SinkBehaviour(pieces=True, budget_s=0.5)) as stage, Copier(stage):
+        reader = Reader(stage)
+        stage.feed(RECORDS)
+        reader.wait_for(RECORDS)
+        reader.close()
+        assert stage.sink.spent_s > 0

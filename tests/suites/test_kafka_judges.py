@@ -17,19 +17,26 @@ from tickproof.conformance.fault_steps import (
     KillLeaderStep,
     KillStep,
     PauseStep,
+    ScaleStep,
     WipeStep,
 )
+from tickproof.conformance.history.event import NamedProcess
 from tickproof.conformance.history.events import (
+    Connected,
+    Deployed,
     Drained,
     FillOver,
     KafkaNames,
+    KafkaOutput,
     KafkaTransactions,
     Link,
     PartitionState,
     Progress,
+    Scaled,
     Stall,
     StallEnded,
     Started,
+    Topology,
 )
 from tickproof.conformance.history.fired_fault import FiredFault
 from tickproof.conformance.scenario import Scenario
@@ -502,3 +509,85 @@ def test_what_a_client_over_kafka_fetches_ahead_is_not_judged(tmp_path: Path) ->
 def test_the_sink_stands_still_for_less_than_a_transaction_may_last(transaction_s, stall_s) -> None:
     context = Context(1, transport="kafka", transaction_s=transaction_s)
     assert draw("slow-sink", context).sink.stall_s == stall_s
+
+
+def acknowledged(folder: Path, ahead: int, *, released: int = RECORDS, unread: int = 0):
+    """Make a run that is exact, whose offsets were ahead of what was acknowledged."""
+    run = exact_run(folder, "count-slow-acks", t_ns=2 * SECOND)
+    run.facts(claims=CLAIMS)
+    run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
+    run.events(
+        Drained(
+            t_ns=3 * SECOND,
+            partitions=(DONE._replace(released=released),),
+            open_acknowledgements=0,
+            staged_open=0,
+            outputs=RECORDS,
+            ended=True,
+        ),
+        KafkaOutput(t_ns=4 * SECOND, produced=9, committed=9, ahead=ahead, unread=unread),
+    )
+    return run.history()
+
+
+def test_offsets_are_committed_of_what_is_acknowledged(tmp_path: Path) -> None:
+    judge = judge_of("DL-ACKNOWLEDGED", "count-slow-acks")
+    judge(acknowledged(tmp_path / "behind", 0))
+    with pytest.raises(Fail, match="7 records ahead of the output") as failure:
+        judge(acknowledged(tmp_path / "ahead", 7))
+    assert failure.value.code == "EARLY_COMMIT"
+    with pytest.raises(Unknown, match="NOT_SEEN"):
+        judge(acknowledged(tmp_path / "unread", 7, unread=1))
+    with pytest.raises(NotClaimed, match="the engine commits none"):
+        judge(acknowledged(tmp_path / "none", 0, released=0))
+
+
+def test_an_engine_that_never_connects_has_not_been_deployed(tmp_path: Path) -> None:
+    judge = judge_of("PR-DEPLOY", "passthrough")
+    run = exact_run(tmp_path / "run", "passthrough", t_ns=2 * SECOND)
+    run.facts(claims=CLAIMS)
+    run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
+    deployed = Deployed(t_ns=SECOND, pid=7, resume=False)
+    run.events(deployed)
+    with pytest.raises(Fail, match="a connection to TICKPROOF_BOOTSTRAP"):
+        judge(run.history())
+    run.events(deployed, Connected(t_ns=SECOND, connection=1))
+    judge(run.history())
+
+
+def test_an_empty_input_is_looked_at(tmp_path: Path) -> None:
+    judge = judge_of("PR-EMPTY-INPUT", "empty-input")
+    run = RunFolder(
+        tmp_path / "run",
+        Scenario("empty-input", "passthrough", {}, {}),
+        make_input=given_input({(0, 0): np.empty(0, NUMBER)}),
+        kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
+    )
+    with pytest.raises(Unknown, match="no connection"):
+        judge(run.history())
+    run.events(Connected(t_ns=SECOND, connection=1))
+    judge(run.history())
+
+
+def test_what_a_scale_brought_is_not_known_of_workers_that_did_not_come(tmp_path: Path) -> None:
+    judge = judge_of("EL-LIVE", "count-scale")
+    scale = ScaleStep("fetched", fraction=0.5, workers=3)
+
+    def scaled(name: str, arrived: bool):
+        run = exact_run(tmp_path / name, "count-scale", scale, t_ns=4 * SECOND)
+        run.facts(claims=CLAIMS | {"rescale": "live"})
+        run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
+        named = tuple(NamedProcess(pid, "worker", "") for pid in (7, 8, 9))
+        run.events(
+            Started(t_ns=1, pid=5, resume=False),
+            Deployed(t_ns=2, pid=5, resume=False),
+            Topology(t_ns=3, processes=named[:2]),
+            fired(scale, 5),
+            Scaled(t_ns=2 * SECOND, workers=3, asked_ns=SECOND, arrived=arrived),
+            Topology(t_ns=2 * SECOND + 1, processes=named),
+        )
+        return run.history()
+
+    judge(scaled("came", True))
+    with pytest.raises(Unknown, match="3 workers that ask for input after scale"):
+        judge(scaled("waited", False))

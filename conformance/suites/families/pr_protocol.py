@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from functools import partial
 from typing import Final
 
 from tickproof.conformance.fault_steps import PauseStep
@@ -80,17 +79,20 @@ def _deploy_is_answered(history: History) -> None:
     if not history.all(events.Deployed):
         require_completed(history)
         raise Fail(Reason.NO_ANSWER, "an answer to deploy", "none")
+    if history.claims.over_kafka and not history.all(events.Connected):
+        require_completed(history)
+        raise Fail(Reason.NO_ANSWER, "a connection to TICKPROOF_BOOTSTRAP", "none")
 
 
 PR.requirement(
     "PR-DEPLOY",
     "deploy starts the app within the startup limit",
-    """deploy is answered with ok once the app runs with the given params, workers and streams.
+    """deploy is answered with ok once the app runs with the given params, workers and streams. Over
+    Kafka, a process of the engine connects to the broker.
     If it fails, the answer was late (raise startup_timeout_s), the params were not understood, or
-    the state folder was expected to hold something.""",
+    the state folder was expected to hold something; over Kafka, its stderr says why.""",
     clauses="""ctl-deploy ctl-deploy-params ctl-deploy-state-dir ctl-deploy-data ctl-deploy-streams
-    toml-timeouts""",
-    needs=OVER_LOG,
+    toml-timeouts kafka-environment""",
     judges={passthrough: _deploy_is_answered},
 )
 
@@ -133,12 +135,11 @@ PR.requirement(
     "PR-TOPOLOGY",
     "topology names the engine's own processes",
     """topology lists every process that handles records with pid, role and name, and each pid
-    belongs to this engine.
+    belongs to this engine. Over Kafka, so do the processes that [kafka.roles] finds.
     If it fails, a pid is stale, is that of another program, or its environment cannot be read (pass
     TICKPROOF_RUN on to what you start); or another process than those named spoke to the log.""",
     clauses="""ctl-topology ctl-topology-roles ctl-topology-below ctl-topology-workers proc-own-pids
-    proc-worker-pid""",
-    needs=OVER_LOG,
+    proc-worker-pid kafka-roles""",
     judges={passthrough: _own_processes_named},
 )
 
@@ -310,11 +311,10 @@ PR.requirement(
     "PR-STAYS-UP",
     "the engine runs until it is asked to end",
     """The process of argv goes on, whatever the input holds, until stop, the end of its stdin, or a
-    kill by the kit.
+    kill by the kit. Over Kafka it may end and is started again, but not six times in a row.
     If it fails, its stderr says why it ended: an exception that nobody caught, an error of the log
     that it did not expect, or too little memory.""",
-    clauses="proc-stays-up ctl-drain-stays",
-    needs=OVER_LOG,
+    clauses="proc-stays-up ctl-drain-stays kafka-again",
     judges={passthrough: _exit_seen},
 )
 
@@ -529,8 +529,7 @@ PR.requirement(
     "replies that arrive in pieces are understood",
     """Replies that come a few bytes at a time are put together to the same frames.
     If it fails, one read was taken for one frame: read until length bytes are there.""",
-    clauses="log-pieces log-frame log-reply-order",
-    needs=OVER_LOG,
+    clauses="log-pieces log-frame log-reply-order kafka-connections",
     judges={passthrough_pieces: require_correct},
 )
 
@@ -540,14 +539,19 @@ def empty_input(context: Context, _rng: random.Random) -> Scenario:
     return carried(context, 0)
 
 
+def _nothing_came(history: History) -> None:
+    require_values(history, kinds=("invented",))
+    if not history.all(events.Connected):
+        raise Unknown(Reason.NOT_SEEN, "an engine that looks at its input", "no connection")
+
+
 PR.requirement(
     "PR-EMPTY-INPUT",
     "an input without any record is drained",
     """With END at offset 0 in every partition, drain is answered and no output appears.
     If it fails, the engine waited for a first record that never comes.""",
-    clauses="log-end-flag ctl-drain app-nothing-else",
-    needs=OVER_LOG,
-    judges={empty_input: partial(require_values, kinds=("invented",))},
+    clauses="log-end-flag ctl-drain app-nothing-else kafka-topics",
+    judges={empty_input: _nothing_came},
 )
 
 
