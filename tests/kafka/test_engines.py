@@ -19,6 +19,7 @@ LIMIT_S = 180.0
 OURS = "kafka-miniature"
 JAVAC = pytest.mark.skipif(not shutil.which("javac"), reason="no javac")
 STREAMS = pytest.param("kafka-streams", marks=[LONG, JAVAC])
+JAVA = pytest.param("kafka-java", marks=[LONG, JAVAC])
 FLINK = pytest.param("flink", marks=[LONG, JAVAC])
 SPARK = pytest.param("spark-kafka", marks=LONG)
 GO = pytest.param(
@@ -68,6 +69,7 @@ def count_with_a_death(
         pytest.param(*STREAMS.values, (0, 1), marks=STREAMS.marks),
         pytest.param(*STREAMS.values, (1,), marks=STREAMS.marks),
         pytest.param(*GO.values, (0, 1), marks=GO.marks),
+        pytest.param(*JAVA.values, (1,), marks=JAVA.marks),
         pytest.param(*FLINK.values, (0,), marks=FLINK.marks),
     ],
 )
@@ -98,7 +100,7 @@ def test_the_last_point_of_each_key_comes_under_some(
 
 
 @pytest.mark.parametrize("emit", ["verdicts", "rejects"])
-@pytest.mark.parametrize("engine", [OURS, STREAMS, BYTEWAX, FLINK])
+@pytest.mark.parametrize("engine", [OURS, STREAMS, BYTEWAX, JAVA, FLINK])
 def test_orders_are_judged_by_the_quote_before_them(
     engine: str, emit: str, tmp_path: Path, broker: Broker
 ) -> None:
