@@ -238,6 +238,8 @@ class Trial:
     _open, _open_since = frozenset[str](), 0.0
     #: Where the job stood as a strike was given up; nowhere before the first.
     _given_up_at: object = ()
+    #: Since when workers are given time to share the input; 0.0: they have shared it, or had time.
+    _sharing_since: float = 0.0
 
     def __init__(
         self,
@@ -488,6 +490,7 @@ class Trial:
                 self._ask_offsets()
                 self._move(now)
                 self._tell("progress", **self._counts())
+                self._look_for_shares()
                 self._let_more_in()
                 self._note_exits()
                 self._look_for_stops()
@@ -635,6 +638,7 @@ class Trial:
             self.run.startup_s = passed_s
             # Nothing could come before there was input.
             self._fed_from = self._moved_at = self._released_at = now
+            self._let_share(now)
         since = now - self._fed_from if self._fed_from else 0.0
         rate = sum(table.rate for table in self._job.inputs.values())
         # What is left alone while a strike lasts must not have all that the next one waits for.
@@ -676,7 +680,8 @@ class Trial:
             self._halved_at = self._halved_at or time.monotonic()
             if self._clock.fair_s(self._halved_at) > still_s:
                 self._more = 1.0
-        waits = self._pending and self._fed_from and self._stood_at != self._moved_at
+        ready = self._pending and self._fed_from and not self._sharing_since
+        waits = ready and self._stood_at != self._moved_at
         if waits and self._quiet_s > still_s:
             self._stood_at = self._moved_at
             self._more += 0.25
@@ -966,7 +971,7 @@ class Trial:
             if self._pending[0].down and 0 <= connection <= self._last_before_down:
                 return None
             # Nobody stands still meanwhile.
-            if self._due or self._striking or self._unproven or self._returning:
+            if self._due or self._striking or not self._may_strike:
                 return None
             self._seen += 1
             if self._seen < self._pending[0].nth:
@@ -979,7 +984,7 @@ class Trial:
     def _look(self) -> None:
         """Strike if its time has come, or the moment of a transaction in a database."""
         strike = self._pending[0]
-        if self._unproven or self._returning:
+        if not self._may_strike:
             return
         if strike.at in ("", IDLE):
             # It strikes a life that has been given records, if there is one.
@@ -1010,6 +1015,34 @@ class Trial:
             _signal(self._listed, signal.SIGCONT)
         self._strike(strike, 0, None)
         _signal(self._listed, signal.SIGCONT)  # those that it left alive stood still for it
+
+    @property
+    def _may_strike(self) -> bool:
+        return not (self._unproven or self._returning or self._sharing_since)
+
+    def _let_share(self, now: float) -> None:
+        """Let no strike come at one of several workers before each of them has its share.
+
+        Groups that move partitions bit by bit need several heartbeats for that. Until then one
+        worker may have all: its fault moves everything, and never meets what others keep.
+        """
+        several = self._job.table.workers > 1 and not self._job.table.roles
+        if several and self._pending and self._pending[0].target == "worker":
+            self._sharing_since = now
+
+    def _look_for_shares(self) -> None:
+        """Look whether each worker has its share, or had time to get one."""
+        since = self._sharing_since
+        if since and (self._clock.fair_s(since) > self._missed_s or self._is_shared()):
+            self._sharing_since = 0.0
+
+    def _is_shared(self) -> bool:
+        widest = max(table.partitions for table in self._job.inputs.values())
+        asking = {one.port for one in self._uses.values() if one.asked and not one.over}
+        workers = self._workers().values()
+        port = self._proxy.port
+        found = [some for some in workers if holders([one.pid for one in some], asking, port)]
+        return len(found) >= min(len(workers), widest)
 
     @property
     def _returning(self) -> bool:
@@ -1080,6 +1113,7 @@ class Trial:
         finally:
             self._striking = False
             self._struck_at = self._moved_at = time.monotonic()
+            self._let_share(self._struck_at)
             if held is not None and not held.done():
                 kills = strike.do == "kill" or strike.do in REPLACES
                 held.set_result(strike.at.endswith("-received") and kills)

@@ -257,3 +257,32 @@ def test_what_a_worker_wrote_as_it_was_paused_is_held_until_it_is_back(trial: An
 
 def paused(trial: Any) -> Callable[[], None]:
     return lambda: trial.run.fired.append(Fired("pause", "", 1.0, "", 1, ""))
+
+
+@pytest.mark.parametrize(
+    "trial", [Plan("pause", strikes=[Strike("pause", "committed")] * 2)], indirect=True
+)
+def test_one_of_several_workers_is_struck_once_each_has_its_share(trial: Any) -> None:
+    """A group that moves partitions bit by bit takes several heartbeats for it."""
+    shared: list[bool] = []
+    trial._is_shared = lambda: bool(shared)
+    trial._let_share(90.0)
+    assert trial._may_strike  # it is one worker alone
+    table = trial._job.table.model_copy(update={"workers": 2})
+    trial._job = SimpleNamespace(table=table)
+    trial.now = 100.0
+    trial._let_share(trial.now)
+    trial._look_for_shares()
+    assert not trial._may_strike
+    assert trial._observe("committed", 1) is None and len(trial._pending) == 2
+    shared.append(True)
+    trial._look_for_shares()
+    assert trial._may_strike and trial._observe("committed", 1) is not None
+    shared.clear()
+    trial._let_share(trial.now)
+    trial.now += trial._missed_s + 1  # a worker may never get one
+    trial._look_for_shares()
+    assert trial._may_strike
+    trial._pending[0] = Strike("cut", "committed")
+    trial._let_share(trial.now)
+    assert trial._may_strike  # it meets connections
