@@ -109,6 +109,8 @@ _ANSWER_S: Final = 10.0
 _NEAR_END_S: Final = 1.2
 #: So long a new owner that waits for it is left to wait.
 _WAITS_S: Final = 3.0
+#: So long a new owner is given input before another owner comes.
+_OWNS_S: Final = 2.0
 #: So long a worker that has joined again may take to learn where it begins.
 _BEGINS_S: Final = 1.0
 #: So long a transaction may take until it has offsets.
@@ -233,7 +235,12 @@ class Trial:
     #: Files of output that were committed when they were last looked at.
     _commits: frozenset[tuple[int, str]] | None = None
     #: The worker that was down, and the last connection before.
-    _was_down, _last_before_down = "", -1
+    _was_down = ""
+    #: Numbers of the last connections that were open as a worker went down: of Kafka, and, counted
+    #: downwards, of what is beside it.
+    _last_before_down = (-1, 0)
+    #: What part of the input before the next strike comes while one lasts.
+    _meanwhile = 0.0
     #: The transactions that are open in databases, and since when, by time.monotonic.
     _open, _open_since = frozenset[str](), 0.0
     #: Where the job stood as a strike was given up; nowhere before the first.
@@ -642,7 +649,7 @@ class Trial:
         since = now - self._fed_from if self._fed_from else 0.0
         rate = sum(table.rate for table in self._job.inputs.values())
         # What is left alone while a strike lasts must not have all that the next one waits for.
-        begun = 0.5 if self._striking else 1.0
+        begun = self._meanwhile if self._striking else 1.0
         most = self._share(begun + self._more) if self._pending else 1.0
         if self._plan.workers and not self._more:
             most = 0.5  # one that starts late has to meet input, too
@@ -968,7 +975,7 @@ class Trial:
             self.run.moments[moment] += 1
             if not self._pending or self._pending[0].at != moment or self._over.is_set():
                 return None
-            if self._pending[0].down and 0 <= connection <= self._last_before_down:
+            if self._pending[0].down and self._was_there(connection):
                 return None
             # Nobody stands still meanwhile.
             if self._due or self._striking or not self._may_strike:
@@ -1019,6 +1026,11 @@ class Trial:
     @property
     def _may_strike(self) -> bool:
         return not (self._unproven or self._returning or self._sharing_since)
+
+    def _was_there(self, connection: int) -> bool:
+        """Say whether a connection is older than the death of the worker that was down last."""
+        of_kafka, beside = self._last_before_down
+        return 0 <= connection <= of_kafka or 0 > connection >= beside
 
     def _let_share(self, now: float) -> None:
         """Let no strike come at one of several workers before each of them has its share.
@@ -1107,7 +1119,7 @@ class Trial:
         return found
 
     def _strike(self, strike: Strike, connection: int, held: Future[bool] | None) -> None:
-        self._striking = True
+        self._striking, self._meanwhile = True, 0.5
         try:
             self._carry_out(strike, connection, held)
         finally:
@@ -1137,6 +1149,9 @@ class Trial:
         self._over.wait(strike.seconds)
         workers = self._workers()
         who = self._victim(strike, workers, connection) if not strike.whole else ""
+        if strike.down and held is not None and self._owner(workers, connection) != who:
+            held.set_result(False)  # it is of another worker, which has to take over
+            held = None
         struck = self._processes() if strike.whole else workers.get(who, [])
         fetched = self._fetched([one.pid for one in struck])
         under_way = self._under_way(strike, held is not None, connection)
@@ -1159,7 +1174,8 @@ class Trial:
                 workers=version.workers,
             )
         if strike.down:
-            self._last_before_down = max(self._uses, default=0)
+            beside = [number for one in self._beside for number in one.uses]
+            self._last_before_down = max(self._uses, default=0), min(beside, default=0)
             self._engine_now.request("down", _ANSWER_S)
         self._end_processes(struck, gently, held)
         if strike.whole or not self._job.outlives_worker:
@@ -1167,7 +1183,7 @@ class Trial:
             self._last_use = max(self._uses, default=0)
         self._note(strike, what, fetched, under_way or ("its life" if gently else ""))
         if strike.down:
-            self._feed_for(self._missed_s, self._taken_over())
+            self._feed_those_left(self._missed_s + _OWNS_S)
             self._engine_now.request("up", _ANSWER_S)
         self._listed_at = 0.0
 
@@ -1204,17 +1220,30 @@ class Trial:
         if short:
             near_end_s = transaction_s - _NEAR_END_S
             waits = self._job.outlives_worker and transaction_s < math.inf
-            most_s = near_end_s if waits else min(missed_s, near_end_s)
-            self._feed_for(most_s, self._taken_over())
+            self._feed_those_left(near_end_s if waits else min(missed_s + _OWNS_S, near_end_s))
         else:
             over_s = transaction_s + _NEAR_END_S if transaction_s < math.inf else 0.0
-            self._feed_for(max(missed_s, over_s))
+            until = time.monotonic() + max(missed_s, over_s)
+            self._feed_those_left(max(missed_s, over_s))
+            self._feed_for(until - time.monotonic())
         returned = self._taken_over()
         _signal(struck, signal.SIGCONT)
         if short and held is not None and transaction_s == math.inf:
             # Its batch is under way still as it joins again, which it notices at a heartbeat.
             self._feed_for(missed_s - self._owned_s, returned)
             self._feed_for(_BEGINS_S)
+
+    def _feed_those_left(self, most_s: float) -> None:
+        """Let others take over, and handle input of all that they own then, for ``most_s`` at most.
+
+        Half of it is kept for then: what a worker has in memory of its own partitions may be wrong
+        once others have come.
+        """
+        until = time.monotonic() + most_s
+        self._meanwhile = 0.25
+        self._feed_for(most_s, self._taken_over())
+        self._meanwhile = 0.5
+        self._feed_for(min(until - time.monotonic(), _OWNS_S))
 
     @property
     def _missed_s(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -358,9 +359,28 @@ def trial_of(tmp_path: Path, *strikes: Strike) -> Any:
 
 def test_the_worker_that_was_down_is_met_once_it_is_back(tmp_path: Path) -> None:
     trial = trial_of(tmp_path, Strike("kill", "joined", down=True))
-    trial._last_before_down = 5
-    assert trial._observe("joined", 5) is None  # of another worker, or of its life before
+    trial._last_before_down = 5, -3
+    for known in (5, 1, -1, -3):
+        assert trial._observe("joined", known) is None  # of another worker, or of its life before
     assert trial._observe("joined", 6) is not None
+
+
+def test_of_a_worker_that_is_left_nothing_is_held(tmp_path: Path) -> None:
+    """It has to take over, and its commit is not lost with the worker that is down."""
+    trial: Any = trial_of(tmp_path, Strike("kill", "committed", down=True))
+    one, other = SimpleNamespace(pid=1), SimpleNamespace(pid=2)
+    trial._workers = lambda: {"worker 0": [one], "worker 1": [other]}
+    trial._was_down = "worker 0"
+    trial._engine = SimpleNamespace(request=lambda *_, **__: None)
+    trial._end_processes = trial._note = lambda *_: None
+    trial._fetched, trial._under_way = lambda _pids: 0, lambda *_: ""
+    trial._feed_those_left = lambda _most_s: told.append([held.done() for held in waiting])
+    told: list[list[bool]] = []
+    for owner, done in (("worker 0", False), ("worker 1", True)):
+        waiting = [Future[bool]()]
+        trial._owner = lambda *_, owner=owner: owner
+        trial._carry_out(trial._plan.strikes[0], 7, waiting[0])
+        assert told.pop() == [done]
 
 
 @pytest.mark.parametrize("beside", [False, True])
