@@ -431,17 +431,17 @@ def _failed(
     said = _said(first, baseline)
     faults = [str(one) for one in judged.run.fired]
     wrong = {one.key for name, one in found if name == output}
+    differ = f"{len(wrong)} of {counted(len(wrong | baseline.due.keys()), 'key')} differ"
     # What was done to the job stands under "stimulus".
     brief = [
         *explained(first, baseline),
         *_sent_as(first, judged.run.request_keys.get(output, {})),
-        f"{len(wrong)} of {counted(len(wrong | baseline.due.keys()), 'key')} differ; "
         f"compared: {baseline.level.value}",
         *_elsewhere(output, found, baselines),
         *_ends(judged.run.exits),
     ]
     story = {
-        "headline": [f"{where} {said}"],
+        "headline": [f"{where} {said}; {differ}"],
         "lines": [
             f"due: {shown(first.expected, _SHOWN) or 'nothing'}",
             f"given: {shown(first.actual, _SHOWN) or 'nothing'}",

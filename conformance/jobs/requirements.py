@@ -65,8 +65,9 @@ JB: Final = {
             "a restart with SIGTERM changes nothing",
             "Every worker gets SIGTERM and is started again: as the job stands still, at work, "
             "and amid a transaction if it has some. If something is lost, the job's own shutdown "
-            "commits offsets of records whose effect is not durable, or it begins behind the "
-            "place where it ended. If something is there twice, its shutdown makes effects "
+            "commits offsets of records whose effect is not durable, what it holds in memory "
+            "alone is not made again, or it begins behind the place where it ended. If something "
+            "is there twice, its shutdown makes effects "
             "durable without their offsets, or it begins before the place where it ended. If "
             "values differ, state is not read at the start, or is not that of the place where it "
             "begins.",

@@ -75,7 +75,9 @@ def test_a_failure_names_a_row_too_many_and_who_ended(session: Session) -> None:
     runs = {"commit": Judged(run, Path("commit"), session._findings(run, free))}
     found = {one.requirement: one for one in judge.outcomes(session._job, free, runs)}
     story = found["JB-COMMIT"].story
-    assert story["headline"] == ["[outputs.totals] a: a row that should not be there"]
+    assert story["headline"] == [
+        "[outputs.totals] a: a row that should not be there; 1 of 2 keys differ"
+    ]
     assert f"{run.exits[0]}, 2 times" in story["brief"]
 
 
@@ -100,7 +102,7 @@ def test_a_failure_says_whether_a_row_or_a_record_is_there_twice(session: Sessio
         runs = {"commit": Judged(run, Path("commit"), session._findings(run, baselines))}
         found = {one.requirement: one for one in judge.outcomes(session._job, baselines, runs)}
         twice = found["JB-TWICE"]
-        assert twice.story["headline"] == [f"[outputs.totals] a: {said}"]
+        assert twice.story["headline"] == [f"[outputs.totals] a: {said}; 1 of 2 keys differ"]
         assert twice.expected == f"[outputs.totals] {expected}"
 
 
@@ -370,7 +372,7 @@ def test_of_a_worker_that_is_left_nothing_is_held(tmp_path: Path) -> None:
     trial: Any = trial_of(tmp_path, Strike("kill", "committed", down=True))
     one, other = SimpleNamespace(pid=1), SimpleNamespace(pid=2)
     trial._workers = lambda: {"worker 0": [one], "worker 1": [other]}
-    trial._was_down = "worker 0"
+    trial._was_down, trial._proxy = "worker 0", SimpleNamespace(traffic=Traffic())
     trial._engine = SimpleNamespace(request=lambda *_, **__: None)
     trial._end_processes = trial._note = lambda *_: None
     trial._fetched, trial._under_way = lambda _pids: 0, lambda *_: ""
