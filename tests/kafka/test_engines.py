@@ -25,6 +25,9 @@ SPARK = pytest.param("spark-kafka", marks=LONG)
 GO = pytest.param(
     "kafka-go", marks=[LONG, pytest.mark.skipif(not shutil.which("go"), reason="no Go")]
 )
+RUST = pytest.param(
+    "kafka-rust", marks=[LONG, pytest.mark.skipif(not shutil.which("cargo"), reason="no cargo")]
+)
 BYTEWAX = pytest.param(
     "bytewax",
     marks=[
@@ -70,6 +73,7 @@ def count_with_a_death(
         pytest.param(*STREAMS.values, (1,), marks=STREAMS.marks),
         pytest.param(*GO.values, (0, 1), marks=GO.marks),
         pytest.param(*JAVA.values, (1,), marks=JAVA.marks),
+        pytest.param(*RUST.values, (0, 1), marks=RUST.marks),
         pytest.param(*FLINK.values, (0,), marks=FLINK.marks),
     ],
 )

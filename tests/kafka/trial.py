@@ -42,7 +42,7 @@ class Trial:
     ) -> None:
         loaded = spec.load(spec.find(engine, fixtures()))
         if preparation := loaded.preparation():
-            subprocess.run(preparation, check=True, timeout=300)
+            subprocess.run(preparation, check=True, timeout=600)
         whole = loaded.command()  # that of the supervisor, up to name, version, roles and places
         self._command = whole[whole.index(loaded.version) + 3 :]
         self._folder, self._kit = folder, broker.kit
