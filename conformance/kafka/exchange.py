@@ -30,6 +30,7 @@ from tickproof.conformance.kafka.output_end import OutputEnd
 from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.kafka.transaction_log import State, TransactionLog, aborted
 from tickproof.conformance.kafka.wire import Api
+from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Release
 from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
 from tickproof.conformance.log_server.open_loop import OpenLoop
@@ -253,6 +254,10 @@ class Exchange:
             back=self._back,
             recorded=self._end.caught_up,
         )
+
+    def askers(self) -> tuple[ConnectionUse, ...]:
+        """Return the connections on which each partition of the input was asked for last."""
+        return tuple(self.traffic.askers.copy().values())
 
     @property
     def behind(self) -> bool:

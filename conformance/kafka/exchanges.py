@@ -94,11 +94,6 @@ class Conversation:
         self._positions: dict[tuple[Topic, int], int] = {}
 
     @property
-    def asks_for_input(self) -> bool:
-        """Say whether records of an input topic have been asked for."""
-        return any(self._topics.stream(topic) is not None for topic, _ in self._positions)
-
-    @property
     def owes_effects(self) -> int:
         """How many requests that change something have no answer yet."""
         return sum(one.has_effect for one in self._waiting)

@@ -233,7 +233,10 @@ class Connection:
         if exchange.side:
             hub.links.joined(self.link, exchange.side)
         if isinstance(exchange.meaning, FetchRequest):
-            self.use.asked = self.use.asked or self._talk.asks_for_input
+            for topic, partition, _ in exchange.meaning.positions:
+                if (stream := hub.topics.stream(topic)) is not None:
+                    self.use.asked = True
+                    hub.traffic.askers[stream, partition] = self.use
         await self._may_pass()
         if exchange.moments and await self._moment(exchange.moments.received):
             raise _Lost

@@ -9,6 +9,7 @@ from typing import Final
 
 from tickproof.conformance.kafka.names import Name, NameKind
 from tickproof.conformance.kafka.wire import Api, Topic
+from tickproof.conformance.log_server.connection_use import ConnectionUse
 
 #: So many names of an engine are kept.
 MOST_NAMES: Final = 10_000
@@ -60,7 +61,8 @@ class Traffic:
     frames of a known version that are not of its shape. errors: (api key, error) of answers.
     names: what the engine calls its own, the first `MOST_NAMES` of them. timeouts_ms: what
     clients asked for, in ms, by the request that says it. by_broker: records of output by the
-    number of the broker that acknowledged them.
+    number of the broker that acknowledged them. askers: connections that named a partition of the
+    input last, by stream and partition, to fetch it.
     """
 
     fetched: int = 0
@@ -76,6 +78,7 @@ class Traffic:
     names: set[Name] = field(default_factory=set)
     timeouts_ms: dict[Api, set[int]] = field(default_factory=dict)
     by_broker: Counter[int] = field(default_factory=Counter)
+    askers: dict[tuple[int, int], ConnectionUse] = field(default_factory=dict)
 
     def note(self, names: Iterable[Name]) -> None:
         """Take names that have passed."""

@@ -159,6 +159,8 @@ class LiveRun:
             opened.exchange.completion if opened.exchange else None,
         )
         self.engine.injector.brokers = opened.brokers
+        if opened.exchange:
+            self.engine.askers = opened.exchange.askers
         self._follow()
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
         self.began_at, self.longest_s = time.monotonic(), longest_s + SPARE_S
