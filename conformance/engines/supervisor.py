@@ -138,7 +138,7 @@ class Supervisor:
             busy = op == "scale" and self._scale
             error = "a scale is under way" if busy else f"no op {op!r}"
             answer |= {"ok": False, "error": error, "definite": True}
-        os.write(1, json.dumps(answer).encode() + b"\n")
+        _say(answer)
         return bool(op == "stop")
 
     def _begin_scale(self, request: dict[str, Any]) -> None:
@@ -162,7 +162,7 @@ class Supervisor:
                 self._end_surplus(signal.SIGKILL)
             return
         self._scale = None
-        os.write(1, json.dumps({"id": answered, "ok": True}).encode() + b"\n")
+        _say({"id": answered, "ok": True})
 
     def _end_surplus(self, number: signal.Signals) -> None:
         for worker in self._workers:
@@ -285,6 +285,10 @@ class Supervisor:
 
 def _numbered(text: str, worker: int) -> str:
     return text.replace("{worker}", str(worker))
+
+
+def _say(answer: dict[str, Any]) -> None:
+    os.write(1, json.dumps(answer).encode() + b"\n")
 
 
 def _log(text: str) -> None:

@@ -74,11 +74,12 @@ class Scaling:
                 came = self._came(scale)
                 if came or self._overdue(scale, fault_at, _IDLE):
                     workers, self._unseen = scale.workers, True
-                    self._note(EventKind.SCALED, scale, arrived=came)
+                    t_ns = time.monotonic_ns() if self.arrived else scale.request.answered_ns
+                    self._note(EventKind.SCALED, scale, t_ns, arrived=came)
             elif outcome.code != Code.REFUSED:
                 raise outcome
             elif not scale.alone:
-                self._note(EventKind.SCALE_REFUSED, scale)
+                self._note(EventKind.SCALE_REFUSED, scale, scale.request.answered_ns)
             elif self._clock.fair_s(fault_at) > self._limit_s:
                 raise outcome
             elif time.monotonic() > scale.request.answered_ns / 1e9 + AGAIN_S:
@@ -106,11 +107,12 @@ class Scaling:
 
     def _came(self, scale: _Scale) -> bool:
         """Say whether its workers ask for input; of one that another follows, nobody knows."""
-        follows = scale is not self._open[-1]  # it may send them away
+        later = self._open[self._open.index(scale) + 1 :]
+        # One that is not refused may send them away.
+        follows = any(not isinstance(one.request.outcome, EngineFailure) for one in later)
         return self.arrived is None or follows or self.arrived(scale.workers)
 
-    def _note(self, kind: EventKind, scale: _Scale, **more: bool) -> None:
+    def _note(self, kind: EventKind, scale: _Scale, t_ns: int, **more: bool) -> None:
         self._open = tuple(one for one in self._open if one is not scale)
-        t_ns = None if self.arrived else scale.request.answered_ns
         asked_ns = scale.request.sent_ns
         self._events.add(kind, t_ns, workers=scale.workers, asked_ns=asked_ns, **more)

@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -246,7 +246,7 @@ class Trial:
     #: Where the job stood as a strike was given up; nowhere before the first.
     _given_up_at: object = ()
     #: Since when workers are given time to share the input; 0.0: they have shared it, or had time.
-    _sharing_since: float = 0.0
+    _balancing_since: float = 0.0
 
     def __init__(
         self,
@@ -497,7 +497,7 @@ class Trial:
                 self._ask_offsets()
                 self._move(now)
                 self._tell("progress", **self._counts())
-                self._look_for_shares()
+                self._look_for_balance()
                 self._let_more_in()
                 self._note_exits()
                 self._look_for_stops()
@@ -645,7 +645,7 @@ class Trial:
             self.run.startup_s = passed_s
             # Nothing could come before there was input.
             self._fed_from = self._moved_at = self._released_at = now
-            self._let_share(now)
+            self._let_balance(now)
         since = now - self._fed_from if self._fed_from else 0.0
         rate = sum(table.rate for table in self._job.inputs.values())
         # What is left alone while a strike lasts must not have all that the next one waits for.
@@ -687,7 +687,7 @@ class Trial:
             self._halved_at = self._halved_at or time.monotonic()
             if self._clock.fair_s(self._halved_at) > still_s:
                 self._more = 1.0
-        ready = self._pending and self._fed_from and not self._sharing_since
+        ready = self._pending and self._fed_from and not self._balancing_since
         waits = ready and self._stood_at != self._moved_at
         if waits and self._quiet_s > still_s:
             self._stood_at = self._moved_at
@@ -1025,14 +1025,14 @@ class Trial:
 
     @property
     def _may_strike(self) -> bool:
-        return not (self._unproven or self._returning or self._sharing_since)
+        return not (self._unproven or self._returning or self._balancing_since)
 
     def _was_there(self, connection: int) -> bool:
         """Say whether a connection is older than the death of the worker that was down last."""
         of_kafka, beside = self._last_before_down
         return 0 <= connection <= of_kafka or 0 > connection >= beside
 
-    def _let_share(self, now: float) -> None:
+    def _let_balance(self, now: float) -> None:
         """Let no strike come at one of several workers before each of them has its share.
 
         Groups that move partitions bit by bit need several heartbeats for that. Until then one
@@ -1040,21 +1040,21 @@ class Trial:
         """
         several = self._job.table.workers > 1 and not self._job.table.roles
         if several and self._pending and self._pending[0].target == "worker":
-            self._sharing_since = now
+            self._balancing_since = now
 
-    def _look_for_shares(self) -> None:
+    def _look_for_balance(self) -> None:
         """Look whether each worker has its share, or had time to get one."""
-        since = self._sharing_since
-        if since and (self._clock.fair_s(since) > self._missed_s or self._is_shared()):
-            self._sharing_since = 0.0
+        since = self._balancing_since
+        if since and (self._clock.fair_s(since) > self._missed_s or self._is_balanced()):
+            self._balancing_since = 0.0
 
-    def _is_shared(self) -> bool:
+    def _is_balanced(self) -> bool:
         widest = max(table.partitions for table in self._job.inputs.values())
-        asking = {one.port for one in self._uses.values() if one.asked and not one.over}
+        askers = self._proxy.traffic.askers.copy().values()
+        ports, port = {one.port for one in askers if not one.over}, self._proxy.port
         workers = self._workers().values()
-        port = self._proxy.port
-        found = [some for some in workers if holders([one.pid for one in some], asking, port)]
-        return len(found) >= min(len(workers), widest)
+        owners = [some for some in workers if holders([one.pid for one in some], ports, port)]
+        return len(owners) >= min(len(workers), widest)
 
     @property
     def _returning(self) -> bool:
@@ -1125,7 +1125,7 @@ class Trial:
         finally:
             self._striking = False
             self._struck_at = self._moved_at = time.monotonic()
-            self._let_share(self._struck_at)
+            self._let_balance(self._struck_at)
             if held is not None and not held.done():
                 kills = strike.do == "kill" or strike.do in REPLACES
                 held.set_result(strike.at.endswith("-received") and kills)
@@ -1148,8 +1148,9 @@ class Trial:
             return
         self._over.wait(strike.seconds)
         workers = self._workers()
-        who = self._victim(strike, workers, connection) if not strike.whole else ""
-        if strike.down and held is not None and self._owner(workers, connection) != who:
+        owner = self._owner(workers, connection) if not strike.whole else ""
+        who = self._victim(strike, workers, owner)
+        if owner != who and held is not None:
             held.set_result(False)  # it is of another worker, which has to take over
             held = None
         struck = self._processes() if strike.whole else workers.get(who, [])
@@ -1223,8 +1224,9 @@ class Trial:
             self._feed_those_left(near_end_s if waits else min(missed_s + _OWNS_S, near_end_s))
         else:
             over_s = transaction_s + _NEAR_END_S if transaction_s < math.inf else 0.0
-            until = time.monotonic() + max(missed_s, over_s)
-            self._feed_those_left(max(missed_s, over_s))
+            lasts_s = max(missed_s, over_s)
+            until = time.monotonic() + lasts_s
+            self._feed_those_left(lasts_s)
             self._feed_for(until - time.monotonic())
         returned = self._taken_over()
         _signal(struck, signal.SIGCONT)
@@ -1368,14 +1370,12 @@ class Trial:
             found.append(f"held {what}" if what.endswith("s") else f"a held {what}")
         return " and ".join(found)
 
-    def _victim(
-        self, strike: Strike, workers: dict[str, list[process_table.Proc]], connection: int
-    ) -> str:
-        """Return the worker that a strike meets, one that was down once more."""
+    def _victim(self, strike: Strike, workers: Collection[str], owner: str) -> str:
+        """Return the worker that a strike meets: the owner of its moment, or one that was down."""
         if not strike.down:
-            return self._owner(workers, connection)
+            return owner
         if self._was_down not in workers:
-            self._was_down = self._owner(workers, connection)
+            self._was_down = owner
         return self._was_down
 
     def _owner(self, workers: dict[str, list[process_table.Proc]], connection: int) -> str:

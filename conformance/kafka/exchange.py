@@ -11,7 +11,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +30,6 @@ from tickproof.conformance.kafka.output_end import OutputEnd
 from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.kafka.transaction_log import State, TransactionLog, aborted
 from tickproof.conformance.kafka.wire import Api
-from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Release
 from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
 from tickproof.conformance.log_server.open_loop import OpenLoop
@@ -255,9 +254,14 @@ class Exchange:
             recorded=self._end.caught_up,
         )
 
-    def askers(self) -> tuple[ConnectionUse, ...]:
-        """Return the connections on which each partition of the input was asked for last."""
-        return tuple(self.traffic.askers.copy().values())
+    def is_shared(self, workers: int, holders: Callable[[int], Collection[int]]) -> bool:
+        """Say whether each of so many workers, if there is input for all, owns some of it.
+
+        holders: which processes hold a connection. A partition that a dead one owned has no owner.
+        """
+        owners = [*self.traffic.askers.copy().values()]
+        pids = {pid for one in owners for pid in holders(one.number)}
+        return len(pids) >= min(workers, self._width) and not any(one.over for one in owners)
 
     @property
     def behind(self) -> bool:

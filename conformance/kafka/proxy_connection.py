@@ -235,7 +235,6 @@ class Connection:
         if isinstance(exchange.meaning, FetchRequest):
             for topic, partition, _ in exchange.meaning.positions:
                 if (stream := hub.topics.stream(topic)) is not None:
-                    self.use.asked = True
                     hub.traffic.askers[stream, partition] = self.use
         await self._may_pass()
         if exchange.moments and await self._moment(exchange.moments.received):

@@ -61,8 +61,8 @@ class Traffic:
     frames of a known version that are not of its shape. errors: (api key, error) of answers.
     names: what the engine calls its own, the first `MOST_NAMES` of them. timeouts_ms: what
     clients asked for, in ms, by the request that says it. by_broker: records of output by the
-    number of the broker that acknowledged them. askers: connections that named a partition of the
-    input last, by stream and partition, to fetch it.
+    number of the broker that acknowledged them. askers: by stream and partition of the input, the
+    connection that named it last to fetch it: that of its owner.
     """
 
     fetched: int = 0

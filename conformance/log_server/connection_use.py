@@ -9,8 +9,6 @@ from dataclasses import dataclass
 class ConnectionUse:
     """A greeted connection. fetched, sent: records, those that were staged included.
 
-    asked: whether it has asked for records of the input; of Kafka's alone.
-
     Written in the thread of the log server, read in any.
     """
 
@@ -19,5 +17,4 @@ class ConnectionUse:
     port: int
     fetched: int = 0
     sent: int = 0
-    asked: bool = False
     over: bool = False

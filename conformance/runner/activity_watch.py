@@ -85,12 +85,6 @@ class ActivityWatch:
         with self._lock:
             return self._pids.get(connection, ())
 
-    def asking(self) -> set[int]:
-        """Return which processes hold a connection that has asked for input, by the last look."""
-        with self._lock:
-            asking = [use.number for use in self._open.values() if use.asked and not use.over]
-            return {pid for number in asking for pid in self._pids.get(number, ())}
-
     def _follow(self) -> None:
         while True:
             self._wake.wait()

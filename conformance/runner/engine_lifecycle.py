@@ -35,7 +35,6 @@ from tickproof.conformance.faults.process_fault import ProcessFault
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.kafka.completion import Completion
-from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.runner.activity_watch import ActivityWatch
 from tickproof.conformance.scenario import Scenario
 
@@ -115,8 +114,6 @@ class EngineUnderTest:
         #: The first answer to hello.
         self.hello: dict[str, Any] = {}
         self._watch: ActivityWatch | None = None
-        #: On which connections each partition was asked for last; the run sets it, over Kafka.
-        self.askers: Callable[[], Collection[ConnectionUse]] = tuple
 
     @property
     def process(self) -> Engine:
@@ -137,15 +134,6 @@ class EngineUnderTest:
         """Look at what the processes do, at moments that count."""
         self._watch = watch
         self.injector.look, self.injector.at_work = watch.look, watch.at_work
-        if self._completion is not None:
-            self.injector.scaling.arrived = partial(self._arrived, watch)
-
-    def _arrived(self, watch: ActivityWatch, workers: int) -> bool:
-        """Say whether so many workers ask for input, and nobody has to take a partition over."""
-        if any(one.over for one in self.askers()):
-            return False
-        widest = max(one["partitions"] for one in self._asked["inputs"])
-        return len(watch.asking()) >= min(workers, widest)
 
     def look(self) -> None:
         """Look now, where there is a watch."""

@@ -159,8 +159,6 @@ class LiveRun:
             opened.exchange.completion if opened.exchange else None,
         )
         self.engine.injector.brokers = opened.brokers
-        if opened.exchange:
-            self.engine.askers = opened.exchange.askers
         self._follow()
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
         self.began_at, self.longest_s = time.monotonic(), longest_s + SPARE_S
@@ -185,6 +183,9 @@ class LiveRun:
             watch = ActivityWatch(self.events, lambda: self.server.port, self.engine.living)
             self.server.greeted = watch.greeted
             self.engine.watch(watch)
+            if self._exchange:
+                shared = partial(self._exchange.is_shared, holders=watch.holders)
+                self.engine.injector.scaling.arrived = shared
             self._stack.enter_context(watch)
 
     def _position(self) -> tuple[int, ...]:

@@ -179,3 +179,17 @@ def test_workers_that_another_scale_sends_away_are_not_waited_for(made, talk):
     assert made.answered(talk, 0.0) == 3
     made.seen()
     assert not made.under_way
+
+
+def test_workers_are_waited_for_though_a_later_scale_is_refused(made, talk, tmp_path):
+    came: list[int] = []
+    made.arrived = lambda workers: workers in came
+    for workers in (4, 3):
+        made.ask(talk, workers)
+    talk.refuse(1)
+    talk.answer(0)
+    assert made.answered(talk, 0.0) == 0
+    assert noted(tmp_path) == [("scale-refused", 3)]
+    came.append(4)
+    assert made.answered(talk, 0.0) == 4
+    assert noted(tmp_path) == [("scale-refused", 3), ("scaled", 4)]

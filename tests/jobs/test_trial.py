@@ -266,24 +266,24 @@ def paused(trial: Any) -> Callable[[], None]:
 def test_one_of_several_workers_is_struck_once_each_has_its_share(trial: Any) -> None:
     """A group that moves partitions bit by bit takes several heartbeats for it."""
     shared: list[bool] = []
-    trial._is_shared = lambda: bool(shared)
-    trial._let_share(90.0)
+    trial._is_balanced = lambda: bool(shared)
+    trial._let_balance(90.0)
     assert trial._may_strike  # it is one worker alone
     table = trial._job.table.model_copy(update={"workers": 2})
     trial._job = SimpleNamespace(table=table)
     trial.now = 100.0
-    trial._let_share(trial.now)
-    trial._look_for_shares()
+    trial._let_balance(trial.now)
+    trial._look_for_balance()
     assert not trial._may_strike
     assert trial._observe("committed", 1) is None and len(trial._pending) == 2
     shared.append(True)
-    trial._look_for_shares()
+    trial._look_for_balance()
     assert trial._may_strike and trial._observe("committed", 1) is not None
     shared.clear()
-    trial._let_share(trial.now)
+    trial._let_balance(trial.now)
     trial.now += trial._missed_s + 1  # a worker may never get one
-    trial._look_for_shares()
+    trial._look_for_balance()
     assert trial._may_strike
     trial._pending[0] = Strike("cut", "committed")
-    trial._let_share(trial.now)
+    trial._let_balance(trial.now)
     assert trial._may_strike  # it meets connections

@@ -51,7 +51,7 @@ def test_every_moment_of_a_transaction_is_seen_in_order(broker: Broker) -> None:
         traffic = stage.proxy.traffic
         assert (traffic.transactional, traffic.plain, traffic.fetched) == (500, 0, 500)
         assert traffic.askers.keys() == {(0, 0), (0, 1)}
-        wait_until(lambda: all(one.asked and one.over for one in traffic.askers.values()))
+        wait_until(lambda: all(one.fetched and one.over for one in traffic.askers.values()))
         # Each record once, and each fetch goes on where the one before ended.
         for partition in range(2):
             parts = [(a, b) for _, one, a, b in stage.fetches if one == partition]
