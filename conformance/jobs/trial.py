@@ -109,6 +109,8 @@ _ANSWER_S: Final = 10.0
 _NEAR_END_S: Final = 1.2
 #: So long a new owner that waits for it is left to wait.
 _WAITS_S: Final = 3.0
+#: What part of the input before a strike comes until others have taken over, or shared it out.
+_FIRST: Final = 0.25
 #: So long a new owner is given input before another owner comes.
 _OWNS_S: Final = 2.0
 #: So long a worker that has joined again may take to learn where it begins.
@@ -649,7 +651,7 @@ class Trial:
         since = now - self._fed_from if self._fed_from else 0.0
         rate = sum(table.rate for table in self._job.inputs.values())
         # What is left alone while a strike lasts must not have all that the next one waits for.
-        begun = self._meanwhile if self._striking else 1.0
+        begun = self._meanwhile if self._striking else _FIRST if self._balancing_since else 1.0
         most = self._share(begun + self._more) if self._pending else 1.0
         if self._plan.workers and not self._more:
             most = 0.5  # one that starts late has to meet input, too
@@ -1242,7 +1244,7 @@ class Trial:
         once others have come.
         """
         until = time.monotonic() + most_s
-        self._meanwhile = 0.25
+        self._meanwhile = _FIRST
         self._feed_for(most_s, self._taken_over())
         self._meanwhile = 0.5
         self._feed_for(min(until - time.monotonic(), _OWNS_S))

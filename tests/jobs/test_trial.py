@@ -270,15 +270,19 @@ def test_one_of_several_workers_is_struck_once_each_has_its_share(trial: Any) ->
     trial._let_balance(90.0)
     assert trial._may_strike  # it is one worker alone
     table = trial._job.table.model_copy(update={"workers": 2})
-    trial._job = SimpleNamespace(table=table)
+    trial._job = SimpleNamespace(table=table, inputs=trial._job.inputs)
     trial.now = 100.0
     trial._let_balance(trial.now)
     trial._look_for_balance()
     assert not trial._may_strike
+    trial._fed_from = 1.0
+    early = trial._allowed(time.monotonic())
+    assert early == int(trial._total * 0.25 / 3)  # the rest is for the moment of the strike
     assert trial._observe("committed", 1) is None and len(trial._pending) == 2
     shared.append(True)
     trial._look_for_balance()
-    assert trial._may_strike and trial._observe("committed", 1) is not None
+    assert trial._may_strike and trial._allowed(time.monotonic()) == 4 * early
+    assert trial._observe("committed", 1) is not None
     shared.clear()
     trial._let_balance(trial.now)
     trial.now += trial._missed_s + 1  # a worker may never get one
