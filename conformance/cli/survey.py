@@ -37,6 +37,9 @@ _FIRST: Final = 2**32
 @options.tiers
 @options.only("Only these requirements.")
 @options.number("--confirm", click.IntRange(0, 1000), 10, "Replay each failure so many times.")
+@options.number(
+    "--measure", click.IntRange(0, 100), 1, "Measure rate and latency in so many rounds."
+)
 @options.out("tickproof-out/survey", "the pages, reports, runs and packs go")
 @options.parallel
 def survey(
@@ -48,6 +51,7 @@ def survey(
     tiers: tuple[int, ...],
     only: tuple[str, ...],
     confirm: int,
+    measure: int,
     out: Path,
     parallel: int | None,
 ) -> int:
@@ -77,4 +81,4 @@ def survey(
     specs = options.load_engines(engines, out, protected=True)
     run_command.check(request, specs, console)
     with out_folder.held(out):
-        return command.run(specs, selected, request, range(first, first + seeds), console)
+        return command.run(specs, selected, request, range(first, first + seeds), measure, console)

@@ -105,6 +105,8 @@ class EngineSpec:
         )
         #: None: as many as the kit plays of any engine.
         self.runs_per_processor = engine.runs_per_processor
+        #: The engine that differs from it in what makes this one fail; None: none is named.
+        self.control = path.parent / engine.control if engine.control else None
         #: Role -> expression in the command lines of its processes; empty: argv is one worker.
         self.roles: dict[str, str] = {}
         if kafka is not None and kafka.roles is not None:

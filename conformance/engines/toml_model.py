@@ -71,6 +71,7 @@ class EngineTable(Table):
     recovery_timeout_s: Seconds = 60.0
     cut_timeout_s: Seconds = 6.0
     runs_per_processor: int | None = Field(default=None, ge=1, le=16)
+    control: Argument | None = Field(default=None, min_length=1)
 
 
 class RolesTable(Table):

@@ -94,6 +94,7 @@ UNCHECKED: Final[Mapping[str, str]] = {
     "toml-apps-params": "about engine.toml: a break is an error before anything starts, checked by "
     "tests/engines",
     "toml-claims": "about the kit: what is not claimed is reported as not-claimed",
+    "toml-control": "about the kit: `tickproof survey` judges it, checked by tests/survey",
     "toml-errors": "about engine.toml: checked by tests/engines",
     "toml-kafka": "about engine.toml: a break is an error before anything starts, checked by "
     "tests/engines",

@@ -15,7 +15,7 @@ from tickproof.conformance.cli.main import cli
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.performance.survey import collection, promises, site, words
-from tickproof.conformance.performance.survey.result import State, Survey
+from tickproof.conformance.performance.survey.result import Control, State, Survey
 from tickproof.conformance.performance.survey.source_lines import code_lines
 from tickproof.conformance.report.json_report import result as report_result
 from tickproof.conformance.resources import fixtures
@@ -78,21 +78,29 @@ class FakeSession:
 
 @pytest.fixture
 def surveyed(tmp_path, monkeypatch):
-    """Return a function: survey engines whose answers are given; its status and survey."""
+    """Return a function: survey engines whose answers are given; its status and survey.
 
-    def survey(answers, promised=""):
-        for name in answers:
+    control: the folder of the control of each.
+    """
+    controls = {"repaired": dict.fromkeys((5, 6, 7), Verdict.PASS) | {7: Verdict.FAIL}}
+
+    def survey(answers, promised="", control=""):
+        for name in (*answers, *controls):
             folder = tmp_path / name
             folder.mkdir()
-            (folder / "engine.toml").write_text(toml(f"{name}|*"))
+            text = toml(f"{name}|*")
+            if control and name in answers:
+                text = text.replace("[engine]\n", f'[engine]\ncontrol = "../{control}"\n')
+            (folder / "engine.toml").write_text(text)
             (folder / "app.py").write_text("one\n\ntwo\n")
             if promised:
                 (folder / "promises.toml").write_text(promised)
-        monkeypatch.setattr(run_command, "run_session", FakeSession(answers))
+        monkeypatch.setattr(run_command, "run_session", FakeSession(answers | controls))
         monkeypatch.chdir(tmp_path)
         engines = [f"{name}/engine.toml" for name in answers]
-        words = [*engines, "--seeds", "3", "--seed", "5", "--only", "SL-PASSTHROUGH,EO-TAIL"]
-        done = CliRunner().invoke(cli, ["survey", *words, "--out", "out"], standalone_mode=False)
+        asked = "--measure 0 --seeds 3 --seed 5 --only SL-PASSTHROUGH,EO-TAIL --out out"
+        words = ["survey", *engines, *asked.split()]
+        done = CliRunner().invoke(cli, words, standalone_mode=False)
         if not isinstance(done.return_value, int):
             return done, None
         return done.return_value, Survey.read(tmp_path / "out" / "survey.json")
@@ -181,6 +189,27 @@ def test_a_failure_quotes_the_sentence_that_it_breaks(surveyed, tmp_path):
     assert "of the family" in (pages / "mine--.html").read_text()
     text = (pages / "mine---SL-PASSTHROUGH.md").read_text()
     assert "> of this one\n\n(its manual)\n" in text
+
+
+def test_a_failure_shows_what_came_of_the_control_with_the_same_seeds(surveyed, tmp_path):
+    answers = {5: Verdict.PASS, 6: Verdict.FAIL, 7: Verdict.FAIL}
+    status, found = surveyed({"mine": answers}, control="repaired")
+    assert status == 1
+    (row,) = found.engines
+    assert [one.control.model_dump() for one in row.failures] == [
+        {"engine": "repaired|* 1", "passed": 1, "of": 2}
+    ] * 2
+    said = "repaired|* 1 passed with 1 of 2 such seeds"
+    assert said in (tmp_path / "out/site/mine--.html").read_text()
+    assert said.replace("|*", r"\|\*") in (tmp_path / "out/site/mine---EO-TAIL.md").read_text()
+    assert not (tmp_path / "out/seed5-control").exists()
+
+
+def test_a_control_that_is_not_there_is_an_error_before_anything_starts(surveyed, tmp_path):
+    done, found = surveyed({"mine": {}}, control="gone")
+    assert found is None
+    assert "gone" in str(done.exception)
+    assert not list((tmp_path / "out").glob("seed*"))
 
 
 @pytest.mark.parametrize(
@@ -289,6 +318,18 @@ def test_the_pages_can_be_read_by_everyone(surveyed, page_of, tmp_path, page, sc
 
 
 @LONG
+def test_the_defect_of_quix_streams_is_found_and_its_repair_passes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = "survey quix --only KA-OPEN-TRANSACTION --seeds 1 --confirm 0 --measure 0 --out out"
+    done = CliRunner().invoke(cli, words.split(), standalone_mode=False)
+    assert done.return_value == 1
+    (row,) = Survey.read(tmp_path / "out" / "survey.json").engines
+    (failure,) = row.failures
+    assert failure.control == Control(engine="quix-repaired 3.28.1", passed=1, of=1)
+    assert "committed behind it" in " ".join(failure.story)
+
+
+@LONG
 def test_real_engines_leave_a_table_and_packs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["minimal", "mutant:offset-not-state", "--seeds", "2", "--seed", "7"]
@@ -303,6 +344,8 @@ def test_real_engines_leave_a_table_and_packs(tmp_path, monkeypatch):
     assert (plain["deaths"], plain["recovery"]["samples"]) == (0, 0)
     assert broken["deaths"] >= 2
     assert broken["recovery"]["samples"] >= 2
+    assert all(one["measured"]["rate"] > 0 for one in (plain, broken))
+    assert all(0 < one["measured"]["p50_s"] <= one["measured"]["p99_s"] for one in (plain, broken))
     (failure,) = broken["failures"]
     assert failure["confirmed"] and failure["replays"] == {"failed": 2, "of": 2}
     pages = tmp_path / "out" / "site"

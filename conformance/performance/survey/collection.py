@@ -16,6 +16,7 @@ from tickproof.conformance.performance.survey import run_figures
 from tickproof.conformance.performance.survey.promises import Promises
 from tickproof.conformance.performance.survey.result import (
     ClaimSet,
+    Control,
     EngineRow,
     Failure,
     Replays,
@@ -42,11 +43,21 @@ REPORTS: Final = "reports"
 
 @dataclass(frozen=True)
 class Judged:
-    """One engine judged with one seed. report: None where the kit broke before there was one."""
+    """One engine judged with one seed. report: None where the kit broke before there was one.
+
+    control: of the engine's control, on what the engine failed; None where nothing was judged.
+    """
 
     seed: int
     folder: Path
     report: Report | None
+    control: Report | None = None
+
+    @property
+    def failed(self) -> list[Result]:
+        """What the engine failed."""
+        results = self.report.requirements if self.report else ()
+        return [result for result in results if result.verdict is Verdict.FAIL]
 
 
 def row(
@@ -149,9 +160,8 @@ def _failures(
 ) -> list[Failure]:
     failed: dict[str, list[tuple[Judged, Result]]] = {}
     for session in sessions:
-        for result in session.report.requirements if session.report else ():
-            if result.verdict is Verdict.FAIL:
-                failed.setdefault(result.id, []).append((session, result))
+        for result in session.failed:
+            failed.setdefault(result.id, []).append((session, result))
     made = []
     for id_, found in failed.items():
         session, result = found[0]
@@ -179,9 +189,20 @@ def _failures(
                 run=run.relative_to(out).as_posix() if run else "",
                 pack=f"{PACKS}/{pack.name}" if packed else "",
                 breaks=promises.broken_by(id_),
+                control=_control(id_, [session for session, _ in found]),
             )
         )
     return made
+
+
+def _control(id_: str, sessions: Sequence[Judged]) -> Control | None:
+    """Return how often the control passed where the engine failed; None without a control."""
+    reports = [session.control for session in sessions if session.control]
+    if not reports:
+        return None
+    results = [result for report in reports for result in report.requirements if result.id == id_]
+    passed = sum(result.verdict is Verdict.PASS for result in results)
+    return Control(engine=reports[0].engine.title, passed=passed, of=len(sessions))
 
 
 def _replays(result: Result) -> Replays | None:

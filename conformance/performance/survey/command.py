@@ -10,12 +10,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from tickproof.conformance.engines import spec as engine_spec
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.kafka import software
-from tickproof.conformance.performance.survey import collection, promises, site, words
+from tickproof.conformance.performance.latency_terminal import Status
+from tickproof.conformance.performance.survey import collection, load, promises, site, words
 from tickproof.conformance.performance.survey.collection import Judged
-from tickproof.conformance.performance.survey.result import Software, Survey
+from tickproof.conformance.performance.survey.result import Load, Measured, Software, Survey
 from tickproof.conformance.report import document, json_report
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.session import run_command
@@ -29,18 +31,25 @@ def run(
     selected: Mapping[str, Requirement],
     request: Request,
     seeds: Sequence[int],
+    rounds: int,
     console: Console,
 ) -> int:
     """Judge each engine with each seed; returns the worst exit status.
 
+    rounds: in which rate and latency are measured after that; 0: not at all.
+
     Sessions go to ``request.out``/seedN, the table of all to survey.json and site/.
-    Raises InvalidFile for a promises.toml, before anything is started; OSError where the
-    table cannot be written. A survey that is ended early has the table of the seeds before.
+    Raises InvalidFile for a promises.toml or a control, before anything is started; OSError
+    where the table cannot be written. A survey that is ended early has the table of the seeds
+    before.
     """
     said = [promises.beside(spec.path) for spec in specs]
+    controls = [engine_spec.load(spec.control) if spec.control else None for spec in specs]
     out = request.out
     started = datetime.now(UTC)
     sessions: list[list[Judged]] = [[] for _ in specs]
+    used: Load | None = None
+    measured: Sequence[Measured | None] = [None] * len(specs)
     statuses: list[int] = []
 
     def write() -> None:
@@ -54,10 +63,13 @@ def run(
             only=list(request.only),
             started=started,
             ended=datetime.now(UTC),
+            load=used,
             exit_status=worst_status(statuses),
             engines=[
-                collection.row(spec, found, one, out, lambda text: console.print(Text(text)))
-                for spec, found, one in zip(specs, sessions, said, strict=True)
+                collection.row(
+                    spec, found, one, out, lambda text: console.print(Text(text))
+                ).model_copy(update={"measured": figures})
+                for spec, found, one, figures in zip(specs, sessions, said, measured, strict=True)
             ],
         )
         pages = out / collection.SITE
@@ -76,12 +88,31 @@ def run(
             asked = replace(request, seed=seed, out=out / f"seed{seed}", hidden=hidden)
             folders = run_command.engine_folders(specs, asked.out)
             statuses.append(run_command.judge_all(specs, selected, asked, console))
-            for found, folder in zip(sessions, folders, strict=True):
-                found.append(Judged(seed, folder, _report(folder, began)))
+            for found, folder, control in zip(sessions, folders, controls, strict=True):
+                one = Judged(seed, folder, _report(folder, began))
+                found.append(one)
+                if control and one.failed:
+                    found[-1] = replace(one, control=_controlled(control, one, asked, console))
+        if rounds:
+            console.print(Text("rate and latency", style="dim"))
+            with Status(console) as status:
+                used, measured = load.measure(specs, out / "load", rounds, seeds[0], status)
     finally:
         if statuses:
             write()
     return worst_status(statuses)
+
+
+def _controlled(
+    control: EngineSpec, judged: Judged, asked: Request, console: Console
+) -> Report | None:
+    """Judge the control of an engine on what the engine failed, with the same seed."""
+    only = tuple(result.id for result in judged.failed)
+    out = asked.out.with_name(f"{asked.out.name}-control")
+    request = replace(asked, tiers=(), only=only, confirm=0, out=out)
+    began = datetime.now(UTC)
+    run_command.judge_all([control], run_command.select(request), request, console)
+    return _report(run_command.engine_folders([control], out)[0], began)
 
 
 def _report(folder: Path, began: datetime) -> Report | None:

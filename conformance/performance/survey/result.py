@@ -103,6 +103,14 @@ class Replays(Model):
     of: int = Field(ge=1)
 
 
+class Control(Model):
+    """What the control of an engine came to on a requirement that the engine failed."""
+
+    engine: str = Field(description="name and version")
+    passed: int = Field(ge=0)
+    of: int = Field(ge=1, description="seeds with which the engine failed")
+
+
 class Failure(Model):
     """A promise that did not hold, as the first of the seeds that failed shows it."""
 
@@ -125,6 +133,29 @@ class Failure(Model):
     run: str = Field(description="run folder, relative to this file; may be empty")
     pack: str = Field(description="the run as one file, relative to the site; may be empty")
     breaks: Quote | None = None
+    control: Control | None = Field(default=None, description="None where none is named")
+
+
+class Load(Model):
+    """What every engine is measured under, without faults.
+
+    Its rate is measured on passthrough, all input at once; its latency on count, at a pace.
+    """
+
+    messages: int = Field(ge=1, description="of passthrough")
+    pace: int = Field(ge=1, description="of count, records a second")
+    seconds: float = Field(description="for which count is given input")
+    workers: int = Field(ge=1)
+    rounds: int = Field(ge=1)
+
+
+class Measured(Model):
+    """One engine under the load: medians over the rounds; None where there is no figure."""
+
+    rate: float | None = Field(description="records a second")
+    p50_s: float | None
+    p99_s: float | None
+    why: str = Field(description="why a figure is missing")
 
 
 class EngineRow(Model):
@@ -139,6 +170,7 @@ class EngineRow(Model):
     faults: dict[str, int] = Field(description="faults that were carried out in these runs")
     deaths: int = Field(ge=0, description="those of them that killed processes")
     recovery: Recovery
+    measured: Measured | None = Field(default=None, description="None where nothing was")
     requirements: list[Tally]
     failures: list[Failure]
 
@@ -169,5 +201,6 @@ class Survey(Document):
     only: list[str] = Field(description="what was asked for; empty: everything")
     started: datetime
     ended: datetime
+    load: Load | None = Field(default=None, description="None where nothing was measured")
     exit_status: int
     engines: list[EngineRow]

@@ -175,6 +175,7 @@ def tracker(survey: Survey, one: EngineRow, failure: Failure) -> str:
             *(f"{number}. {_plain(line)}" for number, line in enumerate(failure.story, 1)),
             "",
             f"Failed {words.how_often(failure)}, {survey.started:%Y-%m-%d}.",
+            *([f"Control: {_plain(words.control(failure.control))}."] if failure.control else []),
             "",
             "## What was expected",
             *expected,

@@ -7,8 +7,11 @@ from typing import Final
 
 from tickproof.conformance.performance.survey.result import (
     ClaimSet,
+    Control,
     EngineRow,
     Failure,
+    Load,
+    Measured,
     Recovery,
     Settings,
     State,
@@ -69,6 +72,29 @@ def recovery(found: Recovery) -> str:
     return f"p50 {found.p50_s:.1f} s, p95 {found.p95_s:.1f} s ({found.samples})"
 
 
+def rate(found: Measured | None) -> str:
+    """Say how many records an engine takes in a second."""
+    return "-" if found is None or found.rate is None else f"{found.rate:,.0f}/s"
+
+
+def latency(found: Measured | None) -> str:
+    """Say how long answers take at the pace of the load."""
+    if found is None or found.p50_s is None or found.p99_s is None:
+        return "-"
+    return f"p50 {found.p50_s * 1e3:,.0f} ms, p99 {found.p99_s * 1e3:,.0f} ms"
+
+
+def load(found: Load) -> str:
+    """Say what rate and latency were measured with."""
+    times = f", the median of {found.rounds}" if found.rounds > 1 else ""
+    return (
+        f"Rate: passthrough, {found.messages:,} records at once. Latency: count, "
+        f"{found.pace:,} records a second for {found.seconds:g} s, from the time that a record is "
+        f"due to its answer. {counted(found.workers, 'worker')}, without faults{times}; each run "
+        "has the machine to itself."
+    )
+
+
 def bounds(settings: Settings) -> str:
     """Say which timeouts bound a recovery."""
     if settings.session_timeout_ms is None or settings.transaction_timeout_ms is None:
@@ -113,6 +139,11 @@ def how_often(failure: Failure) -> str:
     if failure.replays is None:
         return said
     return f"{said}; {failure.replays.failed} of {failure.replays.of} replays failed again"
+
+
+def control(found: Control) -> str:
+    """Say what the same engine, but for its repair, came to with the seeds that failed."""
+    return f"{found.engine} passed with {found.passed} of {counted(found.of, 'such seed')}"
 
 
 def verdicts(tally: Tally) -> str:
