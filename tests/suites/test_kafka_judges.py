@@ -176,21 +176,26 @@ def commits_behind(
     transaction_s: float = 60.0,
     with_offsets: int = 9,
     released: int = 80,
+    waiting_until_s: float | None = None,
 ):
     """Make a run that is exact, with deaths at 1 and 10 s, and fetches at 5 and 14 s.
 
     open_until_s: of each transaction that was aborted, when it began and ended, and how many were
     committed meanwhile. released: offsets committed by the second death; 40 were by the first.
+    waiting_until_s: when a second partition commits again; None: there is one.
     """
     steps = KillEngineStep("joining"), KillEngineStep("cuts", cuts=2)
     run = exact_run(
         folder, "kafka-commits-behind", *steps, t_ns=15 * SECOND, transaction_s=transaction_s
     )
     run.tables(fetches=[(t_ns * SECOND // 4, 0, 0, 0, RECORDS) for t_ns in (1, 20, 56)])
-    states = [PartitionState(0, 0, RECORDS, 90, 90, offset) for offset in (40, released)]
+    states = [(PartitionState(0, 0, RECORDS, 90, 90, offset),) for offset in (40, released)]
+    if waiting_until_s is not None:
+        states = [(one, PartitionState(0, 1, RECORDS, 90, 90, 40)) for (one,) in states]
+        run.tables(releases=[(int(waiting_until_s * SECOND), 0, 1, 50)])
     deaths = [
-        fired(step, 7, at_s=at_s, partitions=(state,))
-        for at_s, step, state in zip((1, 10), steps, states, strict=True)
+        fired(step, 7, at_s=at_s, partitions=found)
+        for at_s, step, found in zip((1, 10), steps, states, strict=True)
     ]
     run.events(
         deaths[0],
@@ -242,6 +247,19 @@ def test_without_commits_behind_an_open_transaction_nothing_is_shown(
 def test_commits_of_other_partitions_are_not_behind_it(tmp_path: Path) -> None:
     with pytest.raises(Unknown, match="a partition had no commit behind it"):
         judge_behind(commits_behind(tmp_path / "run", (0.9, 50.0, 3), released=40))
+
+
+@pytest.mark.parametrize(("again_s", "waits"), [(51.0, True), (40.0, False)])
+def test_a_partition_may_wait_for_the_end_while_others_go_on(
+    tmp_path: Path, again_s: float, waits: bool
+) -> None:
+    """One of two partitions commits behind it; the other commits again at ``again_s``."""
+    made = commits_behind(tmp_path / "run", (0.9, 50.0, 3), waiting_until_s=again_s)
+    if waits:
+        judge_behind(made)
+    else:
+        with pytest.raises(Unknown, match="a partition had no commit behind it"):
+            judge_behind(made)
 
 
 def test_a_transaction_that_cannot_outlast_two_sessions_need_not(tmp_path: Path) -> None:
