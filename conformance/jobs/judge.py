@@ -6,10 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof.conformance.jobs import comparison
+from tickproof.conformance.jobs import comparison, reads
 from tickproof.conformance.jobs.comparison import Claims, Finding, Kind, Level, Rows
 from tickproof.conformance.jobs.declaration import Job
 from tickproof.conformance.jobs.records import Record
@@ -73,11 +74,17 @@ class Baseline:
     ignore: tuple[str, ...] = ()
     records: Mapping[str, Sequence[Record]] = field(default_factory=dict)
     varies: str = ""
+    #: That a row is of a record is a guess, by equal values under another name.
+    guessed: bool = False
 
     @property
     def by_record(self) -> bool:
         """Whether each record has a row of its own, so that one that is lost is a row less."""
-        return bool(self.records) and all(len(one) == 1 for one in self.records.values())
+        return (
+            not self.guessed
+            and bool(self.records)
+            and all(len(one) == 1 for one in self.records.values())
+        )
 
     def findings(self, run: Run, output: str) -> list[Finding]:
         """Return what is wrong with an output of a run."""
@@ -433,8 +440,10 @@ def _failed(
     wrong = {one.key for name, one in found if name == output}
     differ = f"{len(wrong)} of {counted(len(wrong | baseline.due.keys()), 'key')} differ"
     # What was done to the job stands under "stimulus".
+    became = _became(first, baseline, judged.run)
     brief = [
         *explained(first, baseline),
+        *became,
         *_sent_as(first, judged.run.request_keys.get(output, {})),
         f"compared: {baseline.level.value}",
         *_elsewhere(output, found, baselines),
@@ -449,6 +458,7 @@ def _failed(
             *faults,
         ],
         "brief": brief,
+        "why": became[-1:],
     }
     return Outcome(
         id_,
@@ -467,6 +477,15 @@ def _failed(
         seconds=judged.run.seconds,
         story=story,
     )
+
+
+def _became(finding: Finding, baseline: Baseline, run: Run) -> list[str]:
+    """Say how the record of a row was read, where it has one; the last line is what that means."""
+    records = baseline.records.get(finding.key, ())
+    if len(records) != 1 or run.changed:
+        return []
+    lives = reads.ends(run.fired, list(zip(run.exits_at, run.exits, strict=True)))
+    return reads.told(finding.kind, records[0], run.reads.of(records[0]), lives)
 
 
 def _sent_as(finding: Finding, keys: Mapping[str, Sequence[str]]) -> list[str]:
@@ -534,6 +553,24 @@ def by_key(records: Iterable[Record], identity: Callable[[Record], str]) -> dict
     for one in records:
         found.setdefault(identity(one), []).append(one)
     return found
+
+
+def guessed(records: Sequence[Record], due: Collection[str]) -> dict[str, list[Record]]:
+    """Return records by the identity of a row, where just one field of theirs has all of these.
+
+    Each value of that field is in one record. Nothing where several fields are so, or none.
+    """
+    found = []
+    for name in records[0].value if due and records else ():
+        if all(name in one.value for one in records):
+            made = by_key(records, partial(_value, name))
+            if len(made) == len(records) and all(key in made for key in due):
+                found.append(made)
+    return found[0] if len(found) == 1 else {}
+
+
+def _value(name: str, record: Record) -> str:
+    return comparison.canonical([record.value[name]])
 
 
 def as_evidence(run: Run) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
@@ -39,6 +40,7 @@ class Record:
     """One message of input: ``number`` counts from 1 in the order in which they are sent.
 
     message: the bytes that are sent. time_ms: its timestamp since 1970, None: that of sending.
+    input: the one that it is of. offset: in its partition, where nothing else is sent there.
     """
 
     number: int
@@ -47,6 +49,8 @@ class Record:
     value: dict[str, Any]
     message: bytes
     time_ms: int | None = None
+    input: str = ""
+    offset: int = -1
 
     def __str__(self) -> str:
         return _named(self.number, self.value)
@@ -64,10 +68,12 @@ def of_input(job: Job, name: str, seed: int) -> list[Record]:
         table.partitioner, Texts.of([key.encode() for key in keys]), table.partitions
     )
     encode, field = _encoder(job, table), table.time
-    records = []
-    for number, (key, place, value) in enumerate(zip(keys, places, values, strict=True), 1):
-        time_ms = _time_ms(number, value, field, path) if field else None
-        records.append(Record(number, key, int(place), value, encode(number, value), time_ms))
+    records, sizes = [], Counter[int]()
+    for number, (key, at, value) in enumerate(zip(keys, places, values, strict=True), 1):
+        time_ms, place = _time_ms(number, value, field, path) if field else None, int(at)
+        message = encode(number, value)
+        records.append(Record(number, key, place, value, message, time_ms, name, sizes[place]))
+        sizes[place] += 1
     return records
 
 

@@ -628,7 +628,9 @@ class Session:
             if other is not None:
                 level, varies = Level.IDENTITIES, _told(other)
         records = self._records_of(name)
-        return Baseline(level, due, claims, tuple(table.ignore), records, varies)
+        guess = {} if records else judge.guessed(self._sent(), due)
+        ignore = tuple(table.ignore)
+        return Baseline(level, due, claims, ignore, records or guess, varies, bool(guess))
 
     def _by_oracle(self, name: str, given: Rows, claims: Claims) -> Baseline:
         table = self._job.outputs[name]
@@ -682,7 +684,7 @@ class Session:
                 key, _ = oracle.row(table, record, value)
                 found.setdefault(key, []).append(record)
             return found
-        records = [one for some in self._inputs.values() for one in some]
+        records = self._sent()
         if not table.identity:
             return judge.by_key(records, lambda one: one.key)
         if not all(name in one.value for one in records[:1] for name in table.identity):
@@ -690,6 +692,9 @@ class Session:
         return judge.by_key(
             records, lambda one: comparison.canonical([one.value.get(x) for x in table.identity])
         )
+
+    def _sent(self) -> list[Record]:
+        return [one for some in self._inputs.values() for one in some]
 
     # -- outcomes ------------------------------------------------------------------------------
 

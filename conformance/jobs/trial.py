@@ -43,6 +43,7 @@ from tickproof.conformance.jobs.file_sink import FilesSink
 from tickproof.conformance.jobs.ledger import HttpSink, Ledger
 from tickproof.conformance.jobs.postgres import JOB, Postgres
 from tickproof.conformance.jobs.postgres_proxy import PostgresProxy
+from tickproof.conformance.jobs.reads import Read, Reads
 from tickproof.conformance.jobs.records import Record
 from tickproof.conformance.jobs.registry import Registry
 from tickproof.conformance.jobs.sinks import (
@@ -122,6 +123,8 @@ _MOST_STARTS: Final = 3
 #: message up after three attempts, or five.
 _STOPS: Final = 6
 _STATUS: Final = "status"
+#: What a run is judged by and does not keep.
+_NOT_WRITTEN: Final = ("rows", "request_keys", "exits_at", "reads")
 #: Limit for the broker to take what has been sent.
 _FLUSH_S: Final = 30.0
 _MOST_NAMES: Final = 5
@@ -184,6 +187,9 @@ class Run:
     reused_key: str = ""
     #: Of each output over HTTP: keys of requests by the identity of their rows.
     request_keys: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    #: When each of `exits` was seen, in seconds.
+    exits_at: list[float] = field(default_factory=list)
+    reads: Reads = field(default_factory=Reads)
 
     @property
     def last_said(self) -> str:
@@ -199,7 +205,7 @@ class Run:
         """Return a JSON-able dict, without the rows."""
         fired = [asdict(one) for one in self.fired]
         found = vars(self) | {"moments": dict(self.moments), "fired": fired}
-        return {name: one for name, one in found.items() if name not in ("rows", "request_keys")}
+        return {name: one for name, one in found.items() if name not in _NOT_WRITTEN}
 
 
 @dataclass(frozen=True)
@@ -379,12 +385,17 @@ class Trial:
         streams = {self._topic(n): at for at, n in enumerate(self._inputs)}
         roles = Roles(streams, {self._out_topic(n) for n in out})
         self._proxy = Proxy(address.engine_ports, roles, lambda *_, **__: None, self._observe)
+        self._proxy.fetched = self._read
         stack.enter_context(self._proxy)
         self._proxy.greeted = self._greeted
         self._proxy.longest_ms = self._longest_ms()
         if self._broker is not None:
             self._brokers = OwnBrokers(self._broker, self._proxy, self._broker_away)
             stack.callback(self._brokers.close)
+
+    def _read(self, stream: int, partition: int, first: int, end: int) -> None:
+        name = list(self._inputs)[stream]
+        self.run.reads.add(Read(time.monotonic() - self._t0, name, partition, first, end))
 
     def _open_servers(self, stack: contextlib.ExitStack) -> None:
         """Open what the job reaches beside the broker, and the folder of its state."""
@@ -926,6 +937,7 @@ class Trial:
                 if status != "-9" and not restarted:
                     said = f"worker {worker} ended by itself with {_STATUS} {status}"
                     self.run.exits.append(said)
+                    self.run.exits_at.append(time.monotonic() - self._t0)
 
     def _note_end(self) -> None:
         """Read the output that is there in the end, once nothing of the job lives."""

@@ -1,0 +1,154 @@
+"""How a job read its input: what became of a record that its output lacks, or has twice.
+
+Answers of the broker say when each part of a partition was read. Where a life begins to read says
+which place it took for the last that is done, whoever keeps that place: Kafka, a database or files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tickproof.conformance.history.job_run import Fired
+from tickproof.conformance.jobs.comparison import Kind
+from tickproof.conformance.jobs.records import Record
+
+#: What is done to a worker by which its life ends, and how that is said.
+_ENDS: Final = {
+    "kill": "killed", "restart": "ended by SIGTERM", "upgrade": "ended", "downgrade": "ended",
+}  # fmt: skip
+_MOST: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Read:
+    """Offsets ``first`` up to ``end`` of a partition, in one answer, ``t_s`` into a run."""
+
+    t_s: float
+    input: str
+    partition: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class End:
+    """A life of the job that ended, ``t_s`` into a run, and how."""
+
+    t_s: float
+    how: str
+
+
+class Reads:
+    """The answers of a run that held input, in order; the first `_MOST` of them."""
+
+    def __init__(self) -> None:
+        self._all: list[Read] = []
+
+    def add(self, one: Read) -> None:
+        """Take an answer."""
+        if len(self._all) < _MOST:
+            self._all.append(one)
+
+    def of(self, record: Record) -> list[Read]:
+        """Return the answers of a record's partition; none of a run that has more than are kept."""
+        if len(self._all) == _MOST:
+            return []
+        place = (record.input, record.partition)
+        return [one for one in self._all if (one.input, one.partition) == place]
+
+
+def ends(fired: Sequence[Fired], exits: Sequence[tuple[float, str]]) -> list[End]:
+    """Return the ends of lives, by faults and by themselves, in order."""
+    found = [End(one.t_s, f"{one.worker} {_ENDS[one.do]}") for one in fired if one.do in _ENDS]
+    found += [End(t_s, how) for t_s, how in exits]
+    return sorted(found, key=lambda one: one.t_s)
+
+
+def told(kind: Kind, record: Record, reads: Sequence[Read], lives: Sequence[End]) -> list[str]:
+    """Say what became of a record, and what that means; nothing where it may mean several things.
+
+    reads: of its partition. lives: where they ended.
+    """
+    held = [one for one in reads if one.first <= record.offset < one.end]
+    if kind is Kind.LOST:
+        said = _lost(record, reads, held, lives)
+    elif kind is Kind.TWICE:
+        said = _twice(held, lives)
+    else:
+        said = ()
+    if not said:
+        return []
+    what, meaning = said
+    place = f"[inputs.{record.input}] partition {record.partition}, offset {record.offset:,}"
+    return [f"{place}: {what}", meaning]
+
+
+def _lost(
+    record: Record, reads: Sequence[Read], held: Sequence[Read], lives: Sequence[End]
+) -> tuple[str, str] | tuple[()]:
+    if not held:
+        beyond = next((one for one in reads if one.first > record.offset), None)
+        if beyond is None:
+            return ()
+        return (
+            f"never read; at {beyond.t_s:.1f} s the job read on at offset {beyond.first:,}",
+            "A life began behind it: not where the one before had ended.",
+        )
+    last = held[-1]
+    on = _read_on(reads, last)
+    ended = _ended(lives, last.t_s, on.t_s if on else math.inf)
+    if on is not None:
+        return (
+            f"{_times(held)}{ended}; at {on.t_s:.1f} s the job read on at offset {on.first:,}",
+            "It counted as done before its effect was durable: sent later, or in memory alone.",
+        )
+    if ended:  # who goes on at the end of all that was read may be another worker
+        return ()
+    if len(held) > 1:
+        return (
+            f"{_times(held)}, and no life ended after that",
+            "It was read again and left out: it was taken for known, or an error was passed over.",
+        )
+    return (
+        f"{_times(held)}, and the life that read it went on",
+        "An error was passed over, or output was sent and not waited for.",
+    )
+
+
+def _read_on(reads: Sequence[Read], last: Read) -> Read | None:
+    """Return the first answer after ``last`` that begins before the end of what had been read."""
+    end = -1
+    for one in reads:
+        if one.t_s > last.t_s and one.first < end:
+            return one
+        end = max(end, one.end)
+    return None
+
+
+def _twice(held: Sequence[Read], lives: Sequence[End]) -> tuple[str, str] | tuple[()]:
+    if not held:
+        return ()
+    if len(held) == 1:
+        return (
+            f"{_times(held)}, and not again",
+            "The job itself did it twice: what had no answer was done, and done again.",
+        )
+    return (
+        f"{_times(held)}{_ended(lives, held[0].t_s, held[-1].t_s)}",
+        "Its effect was durable before it counted as done, and nothing knew it again.",
+    )
+
+
+def _ended(lives: Sequence[End], from_s: float, to_s: float) -> str:
+    """Say how a life ended between two times, "" where none did."""
+    ended = next((one for one in lives if from_s <= one.t_s <= to_s), None)
+    return f"; {ended.how} at {ended.t_s:.1f} s" if ended else ""
+
+
+def _times(held: Sequence[Read]) -> str:
+    """Say when a record was read."""
+    first, *more = [f"{one.t_s:.1f}" for one in held]
+    return f"read at {first} s" + (f", and again at {', '.join(more[-3:])} s" if more else "")
