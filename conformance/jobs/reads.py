@@ -15,9 +15,10 @@ from tickproof.conformance.history.job_run import Fired
 from tickproof.conformance.jobs.comparison import Kind
 from tickproof.conformance.jobs.records import Record
 
-#: What is done to a worker by which its life ends, and how that is said.
+#: What is done to a worker by which its life ends, or others take over, and how that is said.
 _ENDS: Final = {
     "kill": "killed", "restart": "ended by SIGTERM", "upgrade": "ended", "downgrade": "ended",
+    "pause": "paused",
 }  # fmt: skip
 _MOST: Final = 100_000
 
@@ -35,7 +36,7 @@ class Read:
 
 @dataclass(frozen=True)
 class End:
-    """A life of the job that ended, ``t_s`` into a run, and how."""
+    """A life of the job that ended, or had to leave its partitions, ``t_s`` into a run."""
 
     t_s: float
     how: str

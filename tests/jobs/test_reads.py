@@ -122,6 +122,7 @@ def test_lives_end_by_faults_and_by_themselves() -> None:
         End(2.0, "worker 0 killed"),
         End(3.0, "worker 0 ended by itself with status 1"),
         End(4.0, "worker 0 ended by SIGTERM"),
+        End(5.0, "worker 0 paused"),
     ]
 
 
