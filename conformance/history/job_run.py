@@ -107,7 +107,7 @@ class Fired:
             "kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)",
             "kill-broker": "killed, and started again", "refuse": "reset, and none was taken",
             "kill-leader": "killed, and others lead",
-            "slow": "answered late", "error": "were answered ILLEGAL_GENERATION",
+            "slow": "answered late", "error": "answered with an error",
             "upgrade": "ended, for the next version",
             "downgrade": "ended, for the version before",
         }.get(self.do, self.do)  # fmt: skip

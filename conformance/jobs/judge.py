@@ -395,7 +395,8 @@ def not_played(id_: str, job: Job) -> str:
     if id_ == "JB-POISON":
         return "poison is not claimed"
     if id_ == "JB-ERROR":
-        return f"{DOES_NOT_APPLY}: without faults the job gave no offsets to a transaction of Kafka"
+        gave = "no offsets to a transaction of Kafka, and no topic output without one"
+        return f"{DOES_NOT_APPLY}: without faults the job gave {gave}"
     if id_ == "JB-UPGRADE":
         return "job.toml has no [upgrade]"
     if id_ == "JB-WORKERS":

@@ -104,7 +104,8 @@ def _lost(
     if on is not None:
         return (
             f"{_times(held)}{ended}; at {on.t_s:.1f} s the job read on at offset {on.first:,}",
-            "It counted as done before its effect was durable: sent later, or in memory alone.",
+            "It counted as done while its effect was not durable: not delivered, sent later, or in "
+            "memory alone.",
         )
     if ended:  # who goes on at the end of all that was read may be another worker
         return ()

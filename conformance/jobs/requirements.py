@@ -148,10 +148,13 @@ JB: Final = {
         _requirement(
             "JB-ERROR",
             3,
-            "an error that ends a transaction loses nothing",
+            "an error of the broker loses nothing",
             "The offsets of a transaction are answered ILLEGAL_GENERATION, twice, as after a "
-            "rebalance; the job aborts, or ends, and handles its records again. If something is "
-            "lost, it goes on with the next records after an abort, which sets no consumer back. "
+            "rebalance; of a job without these, output is answered TOPIC_AUTHORIZATION_FAILED, as "
+            "while permissions change. The job aborts, sends again, or ends, and handles its "
+            "records again. If something is "
+            "lost, it goes on with the next records after an abort, which sets no consumer back, "
+            "or nobody looks whether output was delivered. "
             "If something is there twice, state in memory keeps what the aborted batch had added, "
             "or output was sent outside of the transaction. If values differ, state in memory "
             "keeps what the aborted batch had added, or the next records were handled without "

@@ -93,8 +93,8 @@ class Fault(Table):
             raise wrong("false but for a kill of worker", self.down, "down")
         if self.beside and self.do not in _LASTING:
             raise wrong("false but to refuse or slow", self.beside, "beside")
-        if self.do == "error" and self.at:
-            raise wrong("none for error", self.at, "at")
+        if self.do == "error" and self.at not in (None, PLAIN.received):
+            raise wrong(f"none or {PLAIN.received} for error", self.at, "at")
         if self.nth > 1 and self.at in (None, IDLE):
             raise wrong(f"1 at {IDLE}" if self.at else "1 without at", self.nth, "nth")
         return self

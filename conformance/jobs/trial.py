@@ -28,6 +28,7 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.fault_steps import Request
 from tickproof.conformance.history.job_run import (
     KILL_BROKER,
     KILL_LEADER,
@@ -65,6 +66,7 @@ from tickproof.conformance.kafka.input_writer import InputWriter
 from tickproof.conformance.kafka.names import collides
 from tickproof.conformance.kafka.own_brokers import OwnBrokers
 from tickproof.conformance.kafka.proxy import Proxy
+from tickproof.conformance.kafka.refusals import OF_JOBS
 from tickproof.conformance.kafka.traffic import Roles
 from tickproof.conformance.kafka.wire import Api
 from tickproof.conformance.log_server.connection_use import ConnectionUse
@@ -1155,7 +1157,7 @@ class Trial:
             self._obstruct(strike)
             return
         if strike.do == "error":
-            self._err(strike)
+            self._err(strike, held)
             return
         if strike.do in OF_BROKERS:
             self._kill_broker(strike, connection, held)
@@ -1285,17 +1287,21 @@ class Trial:
             whom = counted(met, "answer that was late", "answers that were late")
         self._note(strike, what, fetched, whom if met else "")
 
-    def _err(self, strike: Strike) -> None:
-        """Have the next offsets of a transaction answered with an error.
+    def _err(self, strike: Strike, held: Future[bool] | None) -> None:
+        """Have the next offsets of a transaction, or output, answered with an error.
 
-        The broker never sees them.
+        The broker never sees them. held: output that waits for it.
         """
         fetched, obstacle = self._fetched(None), self._proxy.obstacle
-        obstacle.set(errs=True)
+        request: Request = "Produce" if strike.at else "TxnOffsetCommit"
+        obstacle.set(errs=request)
+        if held is not None:
+            held.set_result(False)
         self._feed_for(_ERROR_S, lambda: obstacle.met > 0)
-        under_way = "the end of a transaction" if obstacle.met else ""
+        met = obstacle.met > 0
         obstacle.set()
-        self._note(strike, "offsets of a transaction", fetched, under_way)
+        what = "output" if strike.at else "offsets of a transaction"
+        self._note(strike, what, fetched, OF_JOBS[request][0] if met else "")
 
     @property
     def _owned_s(self) -> float:

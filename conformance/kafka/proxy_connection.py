@@ -23,7 +23,6 @@ from tickproof.conformance.kafka.exchanges import COMMIT, PLAIN, STAGED, Convers
 from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.frame_stream import Budget, FrameStream, sized
 from tickproof.conformance.kafka.traffic import Topics, Traffic
-from tickproof.conformance.kafka.transaction_messages import Offsets
 from tickproof.conformance.kafka.wire import Api, Fetched, FetchRequest, ProduceRequest
 from tickproof.conformance.log_server.connection_faults import Broken, Links
 from tickproof.conformance.log_server.connection_tasks import ended
@@ -247,11 +246,12 @@ class Connection:
             frame = sized(wire.harmless(head))
         elif hub.links.busy and (fault := hub.links.error_for(refusals.request_of(exchange))):
             error = fault.fault.error_for(refusals.request_of(exchange))
-            exchange.fault, exchange.refused = fault, refusals.refusal(exchange, error)
+            exchange.fault = fault
+            exchange.refused = refusals.refusal(exchange, refusals.CODES[error])
             exchange.passed = error in refusals.UNCERTAIN
             frame = frame if exchange.passed else sized(wire.harmless(head))
-        elif _in_transaction(exchange) and hub.obstacle.error():
-            exchange.refused = refusals.refusal(exchange, "ILLEGAL_GENERATION")
+        elif hub.obstacle.errs and hub.obstacle.error(asked := refusals.request_of_job(exchange)):
+            exchange.refused = refusals.refusal(exchange, refusals.OF_JOBS[asked][1])
             frame = sized(wire.harmless(head))
         self._talk.asked(exchange)
         await self._loop.sock_sendall(self._upstream, frame)
@@ -482,8 +482,3 @@ class Connection:
             await asyncio.sleep(0.001)
         self._hub.links.cut(self.link, side, half - left, len(frame))
         raise Broken
-
-
-def _in_transaction(exchange: Exchange) -> bool:
-    """Tell whether a request gives offsets to a transaction."""
-    return isinstance(exchange.meaning, Offsets) and exchange.meaning.producer_id is not None

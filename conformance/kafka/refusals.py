@@ -8,7 +8,7 @@ from typing import Final
 
 from tickproof.conformance.fault_steps import Error, Request
 from tickproof.conformance.kafka import wire
-from tickproof.conformance.kafka.exchanges import Exchange
+from tickproof.conformance.kafka.exchanges import PLAIN, Exchange
 from tickproof.conformance.kafka.transaction_messages import Offsets
 from tickproof.conformance.kafka.wire import Api, ProduceRequest
 
@@ -18,6 +18,11 @@ CODES: Final[Mapping[Error, int]] = {
     "NOT_COORDINATOR": 16, "ILLEGAL_GENERATION": 22, "UNKNOWN_MEMBER_ID": 25,
     "REBALANCE_IN_PROGRESS": 27, "INVALID_PRODUCER_EPOCH": 47, "CONCURRENT_TRANSACTIONS": 51,
     "PRODUCER_FENCED": 90,
+}  # fmt: skip
+#: What requests of a user's own job are answered with: their transaction has to be aborted, as
+#: after a rebalance; the output was not written, as while permissions change.
+OF_JOBS: Final[Mapping[Request, tuple[str, int]]] = {
+    "TxnOffsetCommit": ("ILLEGAL_GENERATION", 22), "Produce": ("TOPIC_AUTHORIZATION_FAILED", 29),
 }  # fmt: skip
 #: Errors of requests that the broker may have carried out.
 UNCERTAIN: Final = frozenset(("REQUEST_TIMED_OUT",))
@@ -40,9 +45,19 @@ def request_of(exchange: Exchange) -> Request:
     return _NAMES.get(head.key, "") if exchange.answered else ""
 
 
-def refusal(exchange: Exchange, error: Error) -> bytes:
-    """Return the answer to a request of `request_of` that says nothing but an error."""
-    head, meaning, code = exchange.head, exchange.meaning, CODES[error]
+def request_of_job(exchange: Exchange) -> Request:
+    """Return what a request of `OF_JOBS` is called; "" for any other.
+
+    Offsets of a transaction, and output without one.
+    """
+    if isinstance(exchange.meaning, Offsets):
+        return "TxnOffsetCommit" if exchange.meaning.producer_id is not None else ""
+    return "Produce" if exchange.moments is PLAIN and exchange.answered else ""
+
+
+def refusal(exchange: Exchange, code: int) -> bytes:
+    """Return the answer to such a request that says nothing but the number of an error."""
+    head, meaning = exchange.head, exchange.meaning
     said = struct.pack(">h", code)
     if isinstance(meaning, ProduceRequest):
         return wire.refusal(head, meaning, code)

@@ -10,24 +10,26 @@ class Obstacle:
     """Set in one thread and met in others.
 
     away: whoever connects is turned away. lag_s: how long each answer waits, in seconds. errs:
-    the next offsets of a transaction are answered with an error. met: how many clients were turned
-    away, answers late, or offsets answered so, since it was last set.
+    the next request of this name is answered with an error, "" for none. met: how many clients
+    were turned away, answers late, or requests answered so, since it was last set.
     """
 
     away: bool = False
     lag_s: float = 0.0
-    errs: bool = False
+    errs: str = ""
     met: int = 0
 
-    def set(self, *, away: bool = False, lag_s: float = 0.0, errs: bool = False) -> None:
+    def set(self, *, away: bool = False, lag_s: float = 0.0, errs: str = "") -> None:
         """Begin anew; without arguments the way is free."""
         self.away, self.lag_s, self.errs, self.met = away, lag_s, errs, 0
 
-    def error(self) -> bool:
-        """Tell whether offsets are answered with an error: once, and count it."""
-        found, self.errs = self.errs, False
-        self.met += found
-        return found
+    def error(self, request: str) -> bool:
+        """Tell whether a request is answered with an error: once, and count it."""
+        if not request or request != self.errs:
+            return False
+        self.errs = ""
+        self.met += 1
+        return True
 
     def turns_away(self) -> bool:
         """Tell whether a client that connects is turned away, and count it."""

@@ -23,7 +23,7 @@ from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 OTHERS = (
     *("join-spark", "join-streams", "windows-flink", "windows-sql", "windows-streams"),
     *("orders-delta", "orders-files", "orders-http", "orders-iceberg"),
-    *("orders-node", "orders-rust"),
+    *("orders-node", "orders-rust", "orders-topic"),
     *("totals-poison", "totals-quix", "totals-stop", "totals-upgrade"),
 )
 LIBRARIES = {"join-spark": "pyspark", "orders-delta": "deltalake", "orders-iceberg": "pyiceberg"}

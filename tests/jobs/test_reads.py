@@ -36,13 +36,13 @@ def answers(*rows: tuple[float, int, int]) -> list[Read]:
             [(5.0, 0, 40), (6.0, 40, 80), (12.0, 61, 90)],
             [KILLED],
             "read at 6.0 s; worker 0 killed at 10.0 s; at 12.0 s the job read on at offset 61",
-            "counted as done before its effect",
+            "counted as done while its effect",
         ),
         (  # another took the partition over, and no life ended
             [(6.0, 0, 80), (12.0, 61, 90)],
             [],
             "read at 6.0 s; at 12.0 s the job read on at offset 61",
-            "counted as done before its effect",
+            "counted as done while its effect",
         ),
         (
             [(6.0, 0, 80), (11.0, 40, 90), (13.0, 90, 100)],
@@ -156,7 +156,7 @@ BASELINE = Baseline(
 
 def test_what_became_of_it_stands_in_place_of_what_is_likely(tmp_path: Path) -> None:
     told = outcome(tmp_path, BASELINE)
-    assert "counted as done before its effect" in told["why"][0]
+    assert "counted as done while its effect" in told["why"][0]
     assert told["brief"][1].startswith(WHERE)
     assert told["brief"][2] == told["why"][0]
 

@@ -67,7 +67,7 @@ strikes = st.one_of(
     ),
     st.builds(Strike, st.sampled_from(["refuse", "slow"]), st.just("") | moments, seconds=times),
     st.builds(Strike, st.just("refuse"), seconds=times, beside=st.just(True)),
-    st.builds(Strike, st.just("error")),
+    st.builds(Strike, st.just("error"), st.sampled_from(("", "append-received"))),
 )
 
 
@@ -95,7 +95,10 @@ def test_a_schedule_reads_as_what_was_written(
         ('do = "upgrade"\ntarget = "worker"', "target: expected engine for upgrade; got 'worker'"),
         ('do = "upgrade"', "target: expected worker or engine for upgrade; got None"),
         ('do = "refuse"', "seconds: expected a number; got None"),
-        ('do = "error"\nat = "fetched"', "at: expected none for error; got 'fetched'"),
+        (
+            'do = "error"\nat = "fetched"',
+            "at: expected none or append-received for error; got 'fetched'",
+        ),
         ('do = "cut"\nseconds = 1', "seconds: expected none for cut; got 1.0"),
         ('do = "refuse"\nseconds = 61', "seconds: expected a number at most 60"),
         ('do = "cut"\ndelay_s = 1', "delay_s: expected none but for a kill or restart"),

@@ -335,6 +335,19 @@ def test_an_error_comes_to_who_gives_offsets_to_a_transaction(
     assert played.get("error") == ([Strike("error")] * 2 if joined == 3 else None)
 
 
+@pytest.mark.parametrize(
+    ("name", "sent", "errs"),
+    [("totals-quix", 3, True), ("totals-quix", 2, False), ("orders-http", 9, False)],
+)
+def test_output_without_a_transaction_is_answered_with_an_error(
+    tmp_path: Path, name: str, sent: int, errs: bool
+) -> None:
+    session = Session(copy(name, tmp_path), Settings(tmp_path, 1), tmp_path)
+    calm = Run("calm", {}, moments=Counter({"append-received": sent, "fetched": 9}))
+    played = {one.name: one.strikes for one in session._plans(calm, partial(Plan))}
+    assert played.get("error") == ([Strike("error", "append-received", 2)] * 2 if errs else None)
+
+
 @pytest.mark.parametrize(("name", "strikes"), [("totals-sql", 1), ("totals-kafka", 2)])
 def test_a_leader_is_alone_only_with_output_to_kafka(
     tmp_path: Path, name: str, strikes: int
@@ -405,13 +418,24 @@ def test_connections_to_kafka_stay_where_only_others_are_refused(
 
 
 @pytest.mark.parametrize("met", [True, False])
-def test_offsets_of_a_transaction_are_answered_with_an_error(tmp_path: Path, met: bool) -> None:
+@pytest.mark.parametrize(
+    ("at", "request_name", "said"),
+    [
+        ("", "TxnOffsetCommit", "offsets of a transaction answered with an error, during ILLEGAL_"),
+        ("append-received", "Produce", "output answered with an error at append-received, during"),
+    ],
+)
+def test_offsets_or_output_are_answered_with_an_error(
+    tmp_path: Path, met: bool, at: str, request_name: str, said: str
+) -> None:
     trial, obstacle = trial_of(tmp_path), Obstacle()
     trial._proxy, trial._t0, trial._tries = SimpleNamespace(obstacle=obstacle), 0.0, MOST_TRIES
     trial._fetched = lambda _: 1
     trial._tell = trial._counts = lambda *_, **__: {}
-    trial._feed_for = lambda _, enough: [met and obstacle.error(), enough()]
-    trial._carry_out(Strike("error"), 0, None)
+    trial._feed_for = lambda _, enough: [met and obstacle.error(request_name), enough()]
+    held = Future[bool]()
+    trial._carry_out(Strike("error", at), 0, held)
+    assert held.result(0) is False  # it is let go, to be answered
     (fired,) = trial.run.fired
     assert fired.counts is met and not obstacle.errs
-    assert not met or "were answered ILLEGAL_GENERATION, during the end of a" in str(fired)
+    assert not met or said in str(fired)

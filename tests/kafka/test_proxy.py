@@ -127,7 +127,7 @@ def test_offsets_of_a_transaction_are_answered_with_an_error_once(broker: Broker
         try:
             source.subscribe([stage.input])
             wait_until(lambda: source.poll(0.1) or source.assignment())
-            stage.proxy.obstacle.set(errs=True)
+            stage.proxy.obstacle.set(errs="TxnOffsetCommit")
             with pytest.raises(KafkaException) as failed:
                 given()
             error = failed.value.args[0]
