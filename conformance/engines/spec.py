@@ -105,8 +105,12 @@ class EngineSpec:
         )
         #: None: as many as the kit plays of any engine.
         self.runs_per_processor = engine.runs_per_processor
-        #: The engine that differs from it in what makes this one fail; None: none is named.
-        self.control = path.parent / engine.control if engine.control else None
+        #: The engine that is the same but for what makes this one fail, and in what it differs.
+        self.control: Path | None = None
+        self.differs = ""
+        if model.control is not None:
+            self.control = path.parent / model.control.engine
+            self.differs = model.control.differs
         #: Role -> expression in the command lines of its processes; empty: argv is one worker.
         self.roles: dict[str, str] = {}
         if kafka is not None and kafka.roles is not None:

@@ -71,7 +71,6 @@ class EngineTable(Table):
     recovery_timeout_s: Seconds = 60.0
     cut_timeout_s: Seconds = 6.0
     runs_per_processor: int | None = Field(default=None, ge=1, le=16)
-    control: Argument | None = Field(default=None, min_length=1)
 
 
 class RolesTable(Table):
@@ -92,6 +91,16 @@ class KafkaTable(Table):
     transaction_timeout_ms: Timeout
     partitioner: Partitioner = "murmur2"
     roles: RolesTable | None = None
+
+
+class ControlTable(Table):
+    """[control]: the same engine but for a repair or a setting, by which it keeps its promises.
+
+    engine: the path of its engine.toml, or of its folder. differs: in what, in a sentence.
+    """
+
+    engine: Annotated[str, Field(min_length=1, max_length=300)]
+    differs: Annotated[str, Field(min_length=1, max_length=600)]
 
 
 class HostsTable(Table):
@@ -202,6 +211,7 @@ class EngineFile(Table):
     apps: AppsTable
     kafka: KafkaTable | None = None
     hosts: HostsTable | None = None
+    control: ControlTable | None = None
     known_gaps: dict[str, Text] = Field(default_factory=dict)
 
 

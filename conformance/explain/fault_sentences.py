@@ -106,17 +106,22 @@ def followed(facts: Facts, after: Aftermath) -> str:
 
 def _left_open(facts: Facts, after: Aftermath) -> str:
     """Name the transaction that stayed open for longest after a fault, if the broker noted one."""
-    struck_ns = after.fault.struck_ns
+    fault = after.fault
     noted = facts.history.all(events.KafkaTransactions)
     left = [
-        one for event in noted for one in event.aborted if one.open_ns <= struck_ns < one.ended_ns
+        one
+        for event in noted
+        for one in event.aborted
+        if one.open_ns <= fault.struck_ns < one.ended_ns
     ]
     if not left:
         return ""
     last = max(left, key=lambda one: one.ended_ns)
     behind = counted(last.behind, "other")
+    some = "A transaction" if len(left) == 1 else f"{counted(len(left), 'transaction')}"
+    until = "until it was" if len(left) == 1 else "the last until it was"
     return (
-        f" A transaction stayed open until it was aborted {seconds(last.ended_ns - struck_ns)} "
+        f" {some} stayed open, {until} aborted {seconds(last.ended_ns - fault.t_ns)} "
         f"after the fault; {behind} {_were(last.behind)} committed behind it."
     )
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.faults.space.offers import APPS
 from tickproof.conformance.history import plain_files
@@ -25,7 +27,7 @@ from tickproof.conformance.performance.survey.result import (
     State,
     Tally,
 )
-from tickproof.conformance.performance.survey.source_lines import code_lines
+from tickproof.conformance.performance.survey.source_lines import code_lines, source_files, text_of
 from tickproof.conformance.report import document, judged, whole_file
 from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.json_report import Report, Result
@@ -39,6 +41,7 @@ from tickproof.conformance.verdicts import Verdict
 SITE: Final = "site"
 PACKS: Final = "packs"
 REPORTS: Final = "reports"
+SOURCES: Final = "sources"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ def row(
         claims=_claims(spec),
         settings=_settings(spec),
         code_lines=code_lines(spec.path.parent),
+        sources=_sources(spec, out / SITE),
         sessions=[
             Session(
                 seed=one.seed,
@@ -91,7 +95,7 @@ def row(
         deaths=figures.deaths,
         recovery=figures.recovery,
         requirements=tallies([one.report for one in sessions]),
-        failures=_failures(sessions, promises, out, say),
+        failures=_failures(sessions, promises, spec.differs, out, say),
     )
 
 
@@ -156,7 +160,11 @@ def state_of(results: Sequence[Result], seeds: int) -> State:
 
 
 def _failures(
-    sessions: Sequence[Judged], promises: Promises, out: Path, say: Callable[[str], None]
+    sessions: Sequence[Judged],
+    promises: Promises,
+    differs: str,
+    out: Path,
+    say: Callable[[str], None],
 ) -> list[Failure]:
     failed: dict[str, list[tuple[Judged, Result]]] = {}
     for session in sessions:
@@ -189,20 +197,37 @@ def _failures(
                 run=run.relative_to(out).as_posix() if run else "",
                 pack=f"{PACKS}/{pack.name}" if packed else "",
                 breaks=promises.broken_by(id_),
-                control=_control(id_, [session for session, _ in found]),
+                control=_control(id_, [session for session, _ in found], differs),
             )
         )
     return made
 
 
-def _control(id_: str, sessions: Sequence[Judged]) -> Control | None:
+def _control(id_: str, sessions: Sequence[Judged], differs: str) -> Control | None:
     """Return how often the control passed where the engine failed; None without a control."""
     reports = [session.control for session in sessions if session.control]
     if not reports:
         return None
     results = [result for report in reports for result in report.requirements if result.id == id_]
     passed = sum(result.verdict is Verdict.PASS for result in results)
-    return Control(engine=reports[0].engine.title, passed=passed, of=len(sessions))
+    title = reports[0].engine.title
+    return Control(engine=title, differs=differs, passed=passed, of=len(sessions))
+
+
+def _sources(spec: EngineSpec, site: Path) -> list[str]:
+    """Copy engine.toml and the code beside it into the site, and those of its control.
+
+    Returns where they lie there.
+    """
+    made = []
+    for toml in filter(None, (spec.path, load(spec.control).path if spec.control else None)):
+        folder = toml.parent
+        known = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]  # two may have one name
+        for path in (toml, *source_files(folder)):
+            name = f"{SOURCES}/{known}/{folder.name}/{path.relative_to(folder).as_posix()}.txt"
+            whole_file.write(site / name, text_of(path))
+            made.append(name)
+    return made
 
 
 def _replays(result: Result) -> Replays | None:

@@ -107,6 +107,7 @@ class Control(Model):
     """What the control of an engine came to on a requirement that the engine failed."""
 
     engine: str = Field(description="name and version")
+    differs: str = Field(description="from the engine that failed")
     passed: int = Field(ge=0)
     of: int = Field(ge=1, description="seeds with which the engine failed")
 
@@ -165,6 +166,7 @@ class EngineRow(Model):
     claims: list[ClaimSet]
     settings: Settings
     code_lines: int = Field(ge=0, description="of the files beside engine.toml")
+    sources: list[str] = Field(default=[], description="copies of them, relative to the site")
     sessions: list[Session]
     runs: int = Field(ge=0)
     faults: dict[str, int] = Field(description="faults that were carried out in these runs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -17,20 +18,29 @@ _MAX_BYTES: Final = 1 << 20
 
 
 def code_lines(folder: Path) -> int:
-    """Count the lines of source files in a folder that are not blank; links are not followed."""
-    total = 0
+    """Count the lines of source files in a folder that are not blank."""
+    return sum(bool(line.strip()) for path in source_files(folder) for line in _lines(path))
+
+
+def source_files(folder: Path) -> Iterator[Path]:
+    """Yield the source files in a folder, by name; links are not followed."""
     for parent, folders, files in os.walk(folder):
         folders[:] = [one for one in folders if one not in _MADE and not one.startswith(".")]
-        for name in files:
+        folders.sort()
+        for name in sorted(files):
             path = Path(parent, name)
             if path.suffix in SUFFIXES and not path.is_symlink():
-                total += _lines(path)
-    return total
+                yield path
 
 
-def _lines(path: Path) -> int:
+def text_of(path: Path) -> str:
+    """Return the begin of a file as text, "" where it cannot be read."""
+    return b"\n".join(_lines(path)).decode("utf-8", "backslashreplace")
+
+
+def _lines(path: Path) -> list[bytes]:
     try:
         with path.open("rb") as file:
-            return sum(bool(line.strip()) for line in file.read(_MAX_BYTES).splitlines())
+            return file.read(_MAX_BYTES).splitlines()
     except OSError:
-        return 0
+        return []

@@ -143,7 +143,11 @@ def how_often(failure: Failure) -> str:
 
 def control(found: Control) -> str:
     """Say what the same engine, but for its repair, came to with the seeds that failed."""
-    return f"{found.engine} passed with {found.passed} of {counted(found.of, 'such seed')}"
+    seeds = counted(found.of, "seed")
+    return (
+        f"{found.engine}, the same engine but for this: {found.differs}. With the {seeds} that "
+        f"failed, it passed with {found.passed}"
+    )
 
 
 def verdicts(tally: Tally) -> str:
