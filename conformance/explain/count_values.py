@@ -16,6 +16,7 @@ import numpy as np
 from tickproof.conformance.checkers.count_diagnosis import Diagnosis, diagnose_total
 from tickproof.conformance.checkers.expected import Groups
 from tickproof.conformance.checkers.matching import Place, place_of
+from tickproof.conformance.explain import fault_sentences
 from tickproof.conformance.explain.aftermath import Aftermath, PartitionAfter, Relation, relations
 from tickproof.conformance.explain.facts import Facts, ranges
 from tickproof.conformance.explain.words import diagnosis
@@ -158,6 +159,7 @@ def _meant(
                 f"{text}, and that is the first of them at or after offset "
                 f"{_base(near, place_of(where[0])):,}, from which the engine read on after "
                 f"{facts.name(near)}: what it knew of the key before was lost."
+                f"{fault_sentences.hidden(facts, near)}"
             )
         return f"{text}: what came before was lost."
     verb = "counts twice" if why.kind == "twice" else "lacks"

@@ -118,12 +118,34 @@ def _left_open(facts: Facts, after: Aftermath) -> str:
         return ""
     last = max(left, key=lambda one: one.ended_ns)
     behind = counted(last.behind, "other")
-    some = "A transaction" if len(left) == 1 else f"{counted(len(left), 'transaction')}"
-    until = "until it was" if len(left) == 1 else "the last until it was"
+    stayed = "A transaction stayed open until"
+    if len(left) > 1:
+        stayed = f"{counted(len(left), 'transaction')} stayed open, the last until"
     return (
-        f" {some} stayed open, {until} aborted {seconds(last.ended_ns - fault.t_ns)} "
-        f"after the fault; {behind} {_were(last.behind)} committed behind it."
+        f" {stayed} it was aborted {seconds(last.ended_ns - fault.t_ns)} after the fault; "
+        f"{behind} {_were(last.behind)} committed behind it."
     )
+
+
+def hidden(facts: Facts, after: Aftermath) -> str:
+    """Name a transaction of an earlier death that was open as the engine read on; "" for none.
+
+    What others had committed behind it could not be read by then.
+    """
+    read_on_ns = after.fetched_ns
+    if read_on_ns is None:
+        return ""
+    earlier = [one for one in facts.aftermaths if one.number < after.number]
+    for event in facts.history.all(events.KafkaTransactions):
+        for one in event.aborted:
+            left = [each for each in earlier if one.open_ns <= each.fault.struck_ns < one.ended_ns]
+            if left and one.behind and one.ended_ns > read_on_ns:
+                return (
+                    f" As it read on, a transaction that {facts.name(left[0])} had left open was "
+                    f"open for another {seconds(one.ended_ns - read_on_ns)}: until then readers of "
+                    "committed messages saw nothing that was committed behind it."
+                )
+    return ""
 
 
 def _went_on(facts: Facts, after: Aftermath) -> str:

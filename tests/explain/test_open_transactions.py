@@ -1,0 +1,77 @@
+"""A transaction that a death left open, and what it hid from a life that read on meanwhile."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tickproof.conformance.explain import fault_sentences
+from tickproof.conformance.history.events import KafkaTransactions
+
+SECOND = 1_000_000_000
+
+
+def facts(*rows: tuple[float, float, int]) -> Any:
+    """Return deaths at 10 and 40 s, and transactions: open from, aborted at, committed behind."""
+    noted = KafkaTransactions(
+        t_ns=100 * SECOND,
+        begun=9,
+        open_ns=tuple(int(row[0] * SECOND) for row in rows),
+        aborted_ns=tuple(int(row[1] * SECOND) for row in rows),
+        behind=tuple(row[2] for row in rows),
+    )
+    deaths = [
+        SimpleNamespace(
+            number=number,
+            fault=SimpleNamespace(struck_ns=at_s * SECOND, t_ns=at_s * SECOND),
+            fetched_ns=(at_s + 9) * SECOND,
+        )
+        for number, at_s in enumerate((10, 40))
+    ]
+    return SimpleNamespace(
+        aftermaths=deaths,
+        history=SimpleNamespace(all=lambda _kind: [noted]),
+        name=lambda after: f"kill {after.number + 1}",
+    )
+
+
+def test_a_transaction_of_an_earlier_death_hides_what_is_behind_it() -> None:
+    made = facts((9.5, 69.0, 7), (39.0, 99.0, 3))
+    assert fault_sentences.hidden(made, made.aftermaths[1]) == (
+        " As it read on, a transaction that kill 1 had left open was open for another 20.000 s: "
+        "until then readers of committed messages saw nothing that was committed behind it."
+    )
+    assert fault_sentences.hidden(made, made.aftermaths[0]) == ""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (9.5, 48.9, 7),  # it had ended before
+        (9.5, 69.0, 0),  # nothing was behind it
+        (39.0, 99.0, 3),  # of the same death: it hides what comes after
+        (11.0, 69.0, 3),  # of no death
+    ],
+)
+def test_any_other_transaction_hides_nothing(row: tuple[float, float, int]) -> None:
+    made = facts(row)
+    assert fault_sentences.hidden(made, made.aftermaths[1]) == ""
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([(9.5, 69.0, 1)], " A transaction stayed open until it was aborted 59.000 s after"),
+        (
+            [(9.5, 69.0, 7), (9.6, 70.0, 3)],
+            " 2 transactions stayed open, the last until it was aborted 60.000 s after",
+        ),
+    ],
+)
+def test_all_that_a_death_left_open_is_told(
+    rows: list[tuple[float, float, int]], said: str
+) -> None:
+    made = facts(*rows)
+    assert fault_sentences._left_open(made, made.aftermaths[0]).startswith(said)
