@@ -56,10 +56,14 @@ def test_a_doubt_with_one_seed_is_a_doubt(found, state):
 class FakeSession:
     """Stands for run_session: what an engine answers with each seed."""
 
+    #: Folders that some session was not to see.
+    hidden = ()
+
     def __init__(self, answers):
         self.answers = answers
 
     def __call__(self, engine, request, on_event):
+        type(self).hidden = {one.name for one in request.hidden}
         verdict = self.answers[engine.parent.name][request.seed]
         if isinstance(verdict, BaseException):
             raise verdict
@@ -210,6 +214,9 @@ def test_a_failure_shows_what_came_of_the_control_with_the_same_seeds(surveyed, 
     assert len(copies) == 2 and all(one in page for one in copies)
     assert (tmp_path / "out/site" / copies[0]).read_text() == "one\n\ntwo"
     assert not (tmp_path / "out/seed5-control").exists()
+    # Their runs have the input of other sessions, as packs of failures do.
+    seeds = ("seed5", "seed6", "seed7")
+    assert FakeSession.hidden >= {"site", *seeds, *(f"{one}-control" for one in seeds)}
 
 
 def test_a_control_that_is_not_there_is_an_error_before_anything_starts(surveyed, tmp_path):

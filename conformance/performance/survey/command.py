@@ -80,7 +80,8 @@ def run(
         for path in written:
             console.print(Text(f"  {path}", style="dim"), soft_wrap=True)
 
-    hidden = tuple(out / f"seed{seed}" for seed in seeds)
+    places = (out / f"seed{seed}" for seed in seeds)
+    hidden = (out / collection.SITE, *(each for one in places for each in (one, _beside(one))))
     try:
         for number, seed in enumerate(seeds, 1):
             began = datetime.now(UTC)
@@ -108,11 +109,15 @@ def _controlled(
 ) -> Report | None:
     """Judge the control of an engine on what the engine failed, with the same seed."""
     only = tuple(result.id for result in judged.failed)
-    out = asked.out.with_name(f"{asked.out.name}-control")
-    request = replace(asked, tiers=(), only=only, confirm=0, out=out)
+    request = replace(asked, tiers=(), only=only, confirm=0, out=_beside(asked.out))
     began = datetime.now(UTC)
     run_command.judge_all([control], run_command.select(request), request, console)
-    return _report(run_command.engine_folders([control], out)[0], began)
+    return _report(run_command.engine_folders([control], request.out)[0], began)
+
+
+def _beside(seed: Path) -> Path:
+    """Return where sessions of controls go, by the folder of a seed."""
+    return seed.with_name(f"{seed.name}-control")
 
 
 def _report(folder: Path, began: datetime) -> Report | None:
