@@ -28,7 +28,7 @@ def test_an_error_has_the_shape_of_a_real_answer(one: Vector) -> None:
     head, asked, answer = one.frames
     exchange = understood(asked)
     assert refusals.request_of(exchange) in ERRORS_OF
-    refused = refusals.refusal(exchange, "UNKNOWN_MEMBER_ID")
+    refused = refusals.refusal(exchange, refusals.CODES["UNKNOWN_MEMBER_ID"])
     assert len(refused) == len(answer)
     assert transaction_error(memoryview(refused), head) == 25
     assert wire.correlation(memoryview(refused)) == head.correlation
@@ -39,7 +39,7 @@ def test_a_heartbeat_of_every_version_is_answered(version: int) -> None:
     frame = messages.request(Api.HEARTBEAT, version, version >= 4, b"")
     exchange = understood(frame)
     assert refusals.request_of(exchange) == "Heartbeat"
-    refused = refusals.refusal(exchange, "REBALANCE_IN_PROGRESS")
+    refused = refusals.refusal(exchange, refusals.CODES["REBALANCE_IN_PROGRESS"])
     throttle, tags = b"\0" * (4 if version else 0), b"\0" * (version >= 4)
     correlation = struct.pack(">i", exchange.head.correlation)
     assert refused == correlation + tags + throttle + b"\0\x1b" + tags
