@@ -23,7 +23,7 @@ from tickproof.conformance.checkers.timeline import publish_times
 from tickproof.conformance.explain import count_values
 from tickproof.conformance.explain.aftermath import Aftermath, relations
 from tickproof.conformance.explain.deliveries import alike, shared
-from tickproof.conformance.explain.facts import Facts, Part
+from tickproof.conformance.explain.facts import Facts, Part, listed
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites.evidence import ORDER_KINDS
@@ -32,6 +32,8 @@ from tickproof.conformance.verdicts import Outcome
 from tickproof.generators.layouts import MESSAGE, QUOTE, QUOTE_KIND
 from tickproof.generators.spread_rule import RATIO
 
+#: As many partitions are named.
+_MOST: Final = 4
 #: Kinds of findings about the order of outputs: their values may be right.
 _ORDER: Final = (*ORDER_KINDS, "gap")
 
@@ -138,7 +140,22 @@ def _all(facts: Facts, wrong: np.ndarray, near: Aftermath | None) -> str:
     head = f"{counted(len(wrong), 'output')} of {len(facts.log):,} {are} wrong"
     if near is None or len(wrong) == 1:
         return f"{head}."
-    return f"{head}, none of them before {facts.name(near)}."
+    return f"{head}, none of them before {facts.name(near)}{_partitions(facts, wrong)}."
+
+
+def _partitions(facts: Facts, wrong: np.ndarray) -> str:
+    """Say of which partitions of the input wrong outputs are, if they are not of all."""
+    m = facts.matching
+    if m is None or (m.answers[wrong] < 0).any():
+        return ""
+    places, counts = np.unique(
+        m.places(m.answers[wrong])[["stream", "partition"]], return_counts=True
+    )
+    rows = zip(places, counts.tolist(), strict=True)
+    some = [(facts.partition(int(at["stream"]), int(at["partition"])), n) for at, n in rows]
+    if not 1 <= len(some) < min(len(facts.history.partitions), _MOST + 1):
+        return ""
+    return ": " + listed([f"{n:,} of {name}" for name, n in some])
 
 
 # -- verdicts of Market Spread ---------------------------------------------------------------

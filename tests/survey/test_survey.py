@@ -97,6 +97,7 @@ def surveyed(tmp_path, monkeypatch):
                 text += f'[control]\nengine = "../{control}"\ndiffers = "it is |<b>whole"\n'
             (folder / "engine.toml").write_text(text)
             (folder / "app.py").write_text("one\n\ntwo\n")
+            (folder / "README.md").symlink_to(folder / "engine.toml")
             if promised:
                 (folder / "promises.toml").write_text(promised)
         monkeypatch.setattr(run_command, "run_session", FakeSession(answers | controls))
@@ -212,6 +213,7 @@ def test_a_failure_shows_what_came_of_the_control_with_the_same_seeds(surveyed, 
         one for one in row.sources if one.endswith(("mine/app.py.txt", "repaired/app.py.txt"))
     ]
     assert len(copies) == 2 and all(one in page for one in copies)
+    assert not any("README" in one for one in row.sources)  # it is a link
     assert (tmp_path / "out/site" / copies[0]).read_text() == "one\n\ntwo"
     assert not (tmp_path / "out/seed5-control").exists()
     # Their runs have the input of other sessions, as packs of failures do.

@@ -215,7 +215,7 @@ def _control(id_: str, sessions: Sequence[Judged], differs: str) -> Control | No
 
 
 def _sources(spec: EngineSpec, site: Path) -> list[str]:
-    """Copy engine.toml and the code beside it into the site, and those of its control.
+    """Copy engine.toml, README.md and the code beside it into the site, and those of its control.
 
     Returns where they lie there.
     """
@@ -223,7 +223,9 @@ def _sources(spec: EngineSpec, site: Path) -> list[str]:
     for toml in filter(None, (spec.path, load(spec.control).path if spec.control else None)):
         folder = toml.parent
         known = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]  # two may have one name
-        for path in (toml, *source_files(folder)):
+        about = folder / "README.md"
+        told = [about] if about.is_file() and not about.is_symlink() else []
+        for path in (toml, *told, *source_files(folder)):
             name = f"{SOURCES}/{known}/{folder.name}/{path.relative_to(folder).as_posix()}.txt"
             whole_file.write(site / name, text_of(path))
             made.append(name)
