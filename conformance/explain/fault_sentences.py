@@ -10,6 +10,7 @@ from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FaultMissed, FiredFault, LinkMissed
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.kafka_events import AbortedTransaction
 from tickproof.conformance.text import counted, shown
 
 #: Partitions that are told one by one.
@@ -106,14 +107,7 @@ def followed(facts: Facts, after: Aftermath) -> str:
 
 def _left_open(facts: Facts, after: Aftermath) -> str:
     """Name the transaction that stayed open for longest after a fault, if the broker noted one."""
-    fault = after.fault
-    noted = facts.history.all(events.KafkaTransactions)
-    left = [
-        one
-        for event in noted
-        for one in event.aborted
-        if one.open_ns <= fault.struck_ns < one.ended_ns
-    ]
+    left = _left(facts, after)
     if not left:
         return ""
     last = max(left, key=lambda one: one.ended_ns)
@@ -122,30 +116,34 @@ def _left_open(facts: Facts, after: Aftermath) -> str:
     if len(left) > 1:
         stayed = f"{counted(len(left), 'transaction')} stayed open, the last until"
     return (
-        f" {stayed} it was aborted {seconds(last.ended_ns - fault.t_ns)} after the fault; "
+        f" {stayed} it was aborted {seconds(last.ended_ns - after.fault.t_ns)} after the fault; "
         f"{behind} {_were(last.behind)} committed behind it."
     )
 
 
 def hidden(facts: Facts, after: Aftermath) -> str:
-    """Name a transaction of an earlier death that was open as the engine read on; "" for none.
+    """Name a transaction of an earlier fault that was open as the engine read on; "" for none.
 
     What others had committed behind it could not be read by then.
     """
-    read_on_ns = after.fetched_ns
-    if read_on_ns is None:
-        return ""
-    earlier = [one for one in facts.aftermaths if one.number < after.number]
-    for event in facts.history.all(events.KafkaTransactions):
-        for one in event.aborted:
-            left = [each for each in earlier if one.open_ns <= each.fault.struck_ns < one.ended_ns]
-            if left and one.behind and one.ended_ns > read_on_ns:
+    for earlier in facts.aftermaths:
+        if earlier.number >= after.number or after.fetched_ns is None:
+            break
+        for one in _left(facts, earlier):
+            if one.behind and one.ended_ns > after.fetched_ns:
+                longer = seconds(one.ended_ns - after.fetched_ns)
                 return (
-                    f" As it read on, a transaction that {facts.name(left[0])} had left open was "
-                    f"open for another {seconds(one.ended_ns - read_on_ns)}: until then readers of "
-                    "committed messages saw nothing that was committed behind it."
+                    f" As it read on, a transaction that {facts.name(earlier)} had left open was "
+                    f"open for another {longer}: until then readers of committed messages saw "
+                    "nothing that was committed behind it."
                 )
     return ""
+
+
+def _left(facts: Facts, after: Aftermath) -> list[AbortedTransaction]:
+    """Return the transactions that a fault left open, and that the broker aborted."""
+    noted = facts.history.all(events.KafkaTransactions)
+    return [one for event in noted for one in event.open_at(after.fault.struck_ns)]
 
 
 def _went_on(facts: Facts, after: Aftermath) -> str:

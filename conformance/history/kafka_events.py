@@ -69,3 +69,7 @@ class KafkaTransactions(Event, kind=EventKind.KAFKA_TRANSACTIONS):
         """The aborted transactions, as they ended; none of a run that did not note their begin."""
         rows = zip(self.open_ns, self.aborted_ns, self.behind, strict=False)
         return [AbortedTransaction(*row) for row in rows]
+
+    def open_at(self, t_ns: int) -> list[AbortedTransaction]:
+        """Return those of them that were open at a time."""
+        return [one for one in self.aborted if one.open_ns <= t_ns < one.ended_ns]

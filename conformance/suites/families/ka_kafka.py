@@ -144,9 +144,8 @@ def _restored_behind(history: History) -> None:
     if noted and not noted[0].with_offsets:
         raise NotClaimed(f"{DOES_NOT_APPLY}: about offsets in transactions; the engine sent none")
     first, second = require_fired(history)
-    died_ns, died_again_ns = first.struck_ns, second.struck_ns
-    aborted = [one for event in noted for one in event.aborted]
-    left = [one for one in aborted if one.open_ns <= died_ns < one.ended_ns]
+    died_again_ns = second.struck_ns
+    left = [one for event in noted for one in event.open_at(first.struck_ns)]
     if not left:
         raise Unknown(
             Reason.NOTHING_IN_FLIGHT,
@@ -157,8 +156,9 @@ def _restored_behind(history: History) -> None:
     back_ns = min(t_ns for t_ns in again if t_ns > died_again_ns)
     # Others follow at once: all that the first death left open is as old.
     ends_first = any(one.ended_ns < died_again_ns and not one.behind for one in left)
-    going_on, waiting = _partitions_behind(history, max(one.ended_ns for one in left))
-    behind = any(one.behind and one.ended_ns > back_ns for one in left) and going_on and waiting
+    behind = any(one.behind and one.ended_ns > back_ns for one in left) and _went_on_or_waited(
+        history, first, second, max(one.ended_ns for one in left)
+    )
     kafka = history.record.kafka
     possible = kafka.transaction_s > _LIVES * (kafka.session_s + _BEYOND_S)
     if ends_first or behind or not possible:
@@ -170,23 +170,21 @@ def _restored_behind(history: History) -> None:
     )
 
 
-def _partitions_behind(history: History, ended_ns: int) -> tuple[bool, bool]:
-    """Tell whether partitions committed between two deaths, and whether the others waited.
+def _went_on_or_waited(
+    history: History, first: events.FiredFault, second: events.FiredFault, ended_ns: int
+) -> bool:
+    """Tell whether some partition committed between two deaths, and each other one waited.
 
     Those wait that commit nothing from the first death to ``ended_ns``.
     """
-    first, second = require_fired(history)
-    releases = history.releases
-    meanwhile = releases[(releases["t_ns"] > first.struck_ns) & (releases["t_ns"] < ended_ns)]
-    committed = {(int(row["stream"]), int(row["partition"])) for row in meanwhile}
-    states = [
-        (before, now)
-        for before, now in zip(first.partitions, second.partitions, strict=True)
-        if now.published > before.released
-    ]
-    still = [now for before, now in states if now.released == before.released]
-    going_on = len(still) < len(states) or not states
-    return going_on, not any((now.stream, now.partition) in committed for now in still)
+    pairs = zip(first.partitions, second.partitions, strict=True)
+    due = [(before, now) for before, now in pairs if now.published > before.released]
+    still = [now for before, now in due if now.released == before.released]
+    t_ns = history.releases["t_ns"]
+    meanwhile = history.releases[(t_ns > first.struck_ns) & (t_ns < ended_ns)]
+    committed = set(meanwhile[["stream", "partition"]].tolist())
+    waited = all((now.stream, now.partition) not in committed for now in still)
+    return waited and (len(still) < len(due) or not due)
 
 
 KA.requirement(
