@@ -21,6 +21,7 @@ from tickproof.conformance.performance.survey.result import (
     Control,
     EngineRow,
     Failure,
+    Measured,
     Replays,
     Session,
     Settings,
@@ -67,6 +68,7 @@ def row(
     spec: EngineSpec,
     sessions: Sequence[Judged],
     promises: Promises,
+    measured: Measured | None,
     out: Path,
     say: Callable[[str], None],
 ) -> EngineRow:
@@ -94,6 +96,7 @@ def row(
         faults=dict(sorted(figures.faults.items())),
         deaths=figures.deaths,
         recovery=figures.recovery,
+        measured=measured,
         requirements=tallies([one.report for one in sessions]),
         failures=_failures(sessions, promises, spec.differs, out, say),
     )

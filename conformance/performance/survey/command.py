@@ -52,6 +52,9 @@ def run(
     measured: Sequence[Measured | None] = [None] * len(specs)
     statuses: list[int] = []
 
+    def say(text: str) -> None:
+        console.print(Text(text))
+
     def write() -> None:
         survey = Survey(
             format=document.FORMAT,
@@ -66,9 +69,7 @@ def run(
             load=used,
             exit_status=worst_status(statuses),
             engines=[
-                collection.row(
-                    spec, found, one, out, lambda text: console.print(Text(text))
-                ).model_copy(update={"measured": figures})
+                collection.row(spec, found, one, figures, out, say)
                 for spec, found, one, figures in zip(specs, sessions, said, measured, strict=True)
             ],
         )
