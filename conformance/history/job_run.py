@@ -107,13 +107,18 @@ class Fired:
             "kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)",
             "kill-broker": "killed, and started again", "refuse": "reset, and none was taken",
             "kill-leader": "killed, and others lead",
-            "slow": "answered late", "error": "answered with an error",
+            "slow": "answered late", "error": _answered(self.at),
             "upgrade": "ended, for the next version",
             "downgrade": "ended, for the version before",
         }.get(self.do, self.do)  # fmt: skip
         where = f" at {self.at}" if self.at else ""
         during = f", during {self.under_way}" if self.under_way else ""
         return f"{self.t_s:.1f} s: {self.worker} {verb}{where}{during}"
+
+
+def _answered(at: str) -> str:
+    """Say with which error the kit answered: output, at its moment, or offsets, at any time."""
+    return "was answered TOPIC_AUTHORIZATION_FAILED" if at else "were answered ILLEGAL_GENERATION"
 
 
 def changes(poison: str, workers: int, partitions: int, twice: bool) -> list[str]:

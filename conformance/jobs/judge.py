@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,17 +74,18 @@ class Baseline:
     ignore: tuple[str, ...] = ()
     records: Mapping[str, Sequence[Record]] = field(default_factory=dict)
     varies: str = ""
-    #: That a row is of a record is a guess, by equal values under another name.
-    guessed: bool = False
+    #: All that was sent, to guess by where rows do not say whose they are.
+    sent: Sequence[Record] = ()
 
     @property
     def by_record(self) -> bool:
         """Whether each record has a row of its own, so that one that is lost is a row less."""
-        return (
-            not self.guessed
-            and bool(self.records)
-            and all(len(one) == 1 for one in self.records.values())
-        )
+        return bool(self.records) and all(len(one) == 1 for one in self.records.values())
+
+    @cached_property
+    def origins(self) -> Mapping[str, Sequence[Record]]:
+        """Records by the identity of their row, by a guess if need be: to explain, not to judge."""
+        return self.records or guessed(self.sent, self.due)
 
     def findings(self, run: Run, output: str) -> list[Finding]:
         """Return what is wrong with an output of a run."""
@@ -444,7 +445,7 @@ def _failed(
     became = _became(first, baseline, judged.run)
     brief = [
         *explained(first, baseline),
-        *became,
+        *([became.how, became.means] if became else []),
         *_sent_as(first, judged.run.request_keys.get(output, {})),
         f"compared: {baseline.level.value}",
         *_elsewhere(output, found, baselines),
@@ -459,7 +460,7 @@ def _failed(
             *faults,
         ],
         "brief": brief,
-        "why": became[-1:],
+        "why": [became.means] if became else [],
     }
     return Outcome(
         id_,
@@ -480,12 +481,12 @@ def _failed(
     )
 
 
-def _became(finding: Finding, baseline: Baseline, run: Run) -> list[str]:
-    """Say how the record of a row was read, where it has one; the last line is what that means."""
-    records = baseline.records.get(finding.key, ())
+def _became(finding: Finding, baseline: Baseline, run: Run) -> reads.Told | None:
+    """Say how the record of a row was read, where it has one, and its place is what it was."""
+    records = baseline.origins.get(finding.key, ())
     if len(records) != 1 or run.changed:
-        return []
-    lives = reads.ends(run.fired, list(zip(run.exits_at, run.exits, strict=True)))
+        return None
+    lives = reads.ends(run.fired, run.ends)
     return reads.told(finding.kind, records[0], run.reads.of(records[0]), lives)
 
 
@@ -536,7 +537,7 @@ def _ends(exits: Sequence[str]) -> list[str]:
 
 def explained(finding: Finding, baseline: Baseline) -> list[str]:
     """Say which records of the key the output leaves out, or has twice, if a count tells."""
-    records = baseline.records.get(finding.key, ())
+    records = baseline.origins.get(finding.key, ())
     field_ = baseline.claims.counts
     if not records:
         return []

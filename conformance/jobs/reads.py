@@ -42,6 +42,14 @@ class End:
     how: str
 
 
+@dataclass(frozen=True)
+class Told:
+    """How a record was read, and what follows from that, as sentences."""
+
+    how: str
+    means: str
+
+
 class Reads:
     """The answers of a run that held input, in order; the first `_MOST` of them."""
 
@@ -61,84 +69,79 @@ class Reads:
         return [one for one in self._all if (one.input, one.partition) == place]
 
 
-def ends(fired: Sequence[Fired], exits: Sequence[tuple[float, str]]) -> list[End]:
+def ends(fired: Sequence[Fired], by_themselves: Sequence[End]) -> list[End]:
     """Return the ends of lives, by faults and by themselves, in order."""
     found = [End(one.t_s, f"{one.worker} {_ENDS[one.do]}") for one in fired if one.do in _ENDS]
-    found += [End(t_s, how) for t_s, how in exits]
-    return sorted(found, key=lambda one: one.t_s)
+    return sorted([*found, *by_themselves], key=lambda one: one.t_s)
 
 
-def told(kind: Kind, record: Record, reads: Sequence[Read], lives: Sequence[End]) -> list[str]:
-    """Say what became of a record, and what that means; nothing where it may mean several things.
+def told(kind: Kind, record: Record, reads: Sequence[Read], lives: Sequence[End]) -> Told | None:
+    """Say what became of a record; None where it may mean several things.
 
     reads: of its partition. lives: where they ended.
     """
     held = [one for one in reads if one.first <= record.offset < one.end]
+    said = None
     if kind is Kind.LOST:
         said = _lost(record, reads, held, lives)
-    elif kind is Kind.TWICE:
+    elif kind is Kind.TWICE and held:
         said = _twice(held, lives)
-    else:
-        said = ()
-    if not said:
-        return []
-    what, meaning = said
     place = f"[inputs.{record.input}] partition {record.partition}, offset {record.offset:,}"
-    return [f"{place}: {what}", meaning]
+    return said and Told(f"{place}: {said.how}", said.means)
 
 
 def _lost(
     record: Record, reads: Sequence[Read], held: Sequence[Read], lives: Sequence[End]
-) -> tuple[str, str] | tuple[()]:
+) -> Told | None:
     if not held:
-        beyond = next((one for one in reads if one.first > record.offset), None)
-        if beyond is None:
-            return ()
-        return (
-            f"never read; at {beyond.t_s:.1f} s the job read on at offset {beyond.first:,}",
-            "A life began behind it: not where the one before had ended.",
-        )
-    last = held[-1]
-    on = _read_on(reads, last)
-    ended = _ended(lives, last.t_s, on.t_s if on else math.inf)
-    if on is not None:
-        return (
-            f"{_times(held)}{ended}; at {on.t_s:.1f} s the job read on at offset {on.first:,}",
+        behind = next((one for one in reads if one.first > record.offset), None)
+        means = "A life began behind it: not where the one before had ended."
+        return Told(f"never read{_on(behind)}", means) if behind else None
+    on = _begun_anew(record, reads, held[-1])
+    ended = _ended(lives, held[-1].t_s, on.t_s if on else math.inf)
+    if on:
+        return Told(
+            f"{_times(held)}{ended}{_on(on)}",
             "It counted as done while its effect was not durable: not delivered, sent later, or in "
             "memory alone.",
         )
     if ended:  # who goes on at the end of all that was read may be another worker
-        return ()
+        return None
     if len(held) > 1:
-        return (
+        return Told(
             f"{_times(held)}, and no life ended after that",
             "It was read again and left out: it was taken for known, or an error was passed over.",
         )
-    return (
+    return Told(
         f"{_times(held)}, and the life that read it went on",
         "An error was passed over, or output was sent and not waited for.",
     )
 
 
-def _read_on(reads: Sequence[Read], last: Read) -> Read | None:
-    """Return the first answer after ``last`` that begins before the end of what had been read."""
+def _begun_anew(record: Record, reads: Sequence[Read], last: Read) -> Read | None:
+    """Return the first answer after ``last`` by which somebody began anew behind a record.
+
+    Who goes on begins at the end of all that was read, and who begins anew before it.
+    """
     end = -1
     for one in reads:
-        if one.t_s > last.t_s and one.first < end:
+        if one.t_s > last.t_s and record.offset < one.first < end:
             return one
         end = max(end, one.end)
     return None
 
 
-def _twice(held: Sequence[Read], lives: Sequence[End]) -> tuple[str, str] | tuple[()]:
-    if not held:
-        return ()
+def _on(read: Read) -> str:
+    return f"; at {read.t_s:.1f} s the job read on at offset {read.first:,}"
+
+
+def _twice(held: Sequence[Read], lives: Sequence[End]) -> Told:
     if len(held) == 1:
-        return (
+        return Told(
             f"{_times(held)}, and not again",
             "The job itself did it twice: what had no answer was done, and done again.",
         )
-    return (
+    return Told(
         f"{_times(held)}{_ended(lives, held[0].t_s, held[-1].t_s)}",
         "Its effect was durable before it counted as done, and nothing knew it again.",
     )

@@ -638,9 +638,7 @@ class Session:
             if other is not None:
                 level, varies = Level.IDENTITIES, _told(other)
         records = self._records_of(name)
-        guess = {} if records else judge.guessed(self._sent(), due)
-        ignore = tuple(table.ignore)
-        return Baseline(level, due, claims, ignore, records or guess, varies, bool(guess))
+        return Baseline(level, due, claims, tuple(table.ignore), records, varies, self._sent())
 
     def _by_oracle(self, name: str, given: Rows, claims: Claims) -> Baseline:
         table = self._job.outputs[name]

@@ -28,7 +28,6 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
-from tickproof.conformance.fault_steps import Request
 from tickproof.conformance.history.job_run import (
     KILL_BROKER,
     KILL_LEADER,
@@ -44,7 +43,7 @@ from tickproof.conformance.jobs.file_sink import FilesSink
 from tickproof.conformance.jobs.ledger import HttpSink, Ledger
 from tickproof.conformance.jobs.postgres import JOB, Postgres
 from tickproof.conformance.jobs.postgres_proxy import PostgresProxy
-from tickproof.conformance.jobs.reads import Read, Reads
+from tickproof.conformance.jobs.reads import End, Read, Reads
 from tickproof.conformance.jobs.records import Record
 from tickproof.conformance.jobs.registry import Registry
 from tickproof.conformance.jobs.sinks import (
@@ -66,7 +65,6 @@ from tickproof.conformance.kafka.input_writer import InputWriter
 from tickproof.conformance.kafka.names import collides
 from tickproof.conformance.kafka.own_brokers import OwnBrokers
 from tickproof.conformance.kafka.proxy import Proxy
-from tickproof.conformance.kafka.refusals import OF_JOBS
 from tickproof.conformance.kafka.traffic import Roles
 from tickproof.conformance.kafka.wire import Api
 from tickproof.conformance.log_server.connection_use import ConnectionUse
@@ -126,7 +124,7 @@ _MOST_STARTS: Final = 3
 _STOPS: Final = 6
 _STATUS: Final = "status"
 #: What a run is judged by and does not keep.
-_NOT_WRITTEN: Final = ("rows", "request_keys", "exits_at", "reads")
+_NOT_WRITTEN: Final = ("rows", "request_keys", "ends", "reads")
 #: Limit for the broker to take what has been sent.
 _FLUSH_S: Final = 30.0
 _MOST_NAMES: Final = 5
@@ -189,8 +187,8 @@ class Run:
     reused_key: str = ""
     #: Of each output over HTTP: keys of requests by the identity of their rows.
     request_keys: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    #: When each of `exits` was seen, in seconds.
-    exits_at: list[float] = field(default_factory=list)
+    #: The same as `exits`, with when each was seen.
+    ends: list[End] = field(default_factory=list)
     reads: Reads = field(default_factory=Reads)
 
     @property
@@ -939,7 +937,7 @@ class Trial:
                 if status != "-9" and not restarted:
                     said = f"worker {worker} ended by itself with {_STATUS} {status}"
                     self.run.exits.append(said)
-                    self.run.exits_at.append(time.monotonic() - self._t0)
+                    self.run.ends.append(End(time.monotonic() - self._t0, said))
 
     def _note_end(self) -> None:
         """Read the output that is there in the end, once nothing of the job lives."""
@@ -1293,15 +1291,16 @@ class Trial:
         The broker never sees them. held: output that waits for it.
         """
         fetched, obstacle = self._fetched(None), self._proxy.obstacle
-        request: Request = "Produce" if strike.at else "TxnOffsetCommit"
-        obstacle.set(errs=request)
+        obstacle.set(errs="Produce" if strike.at else "TxnOffsetCommit")
         if held is not None:
             held.set_result(False)
         self._feed_for(_ERROR_S, lambda: obstacle.met > 0)
-        met = obstacle.met > 0
+        what, ended = "offsets of a transaction", "the end of a transaction"
+        if strike.at:
+            what, ended = "output", "a held append"
+        under_way = ended if obstacle.met else ""
         obstacle.set()
-        what = "output" if strike.at else "offsets of a transaction"
-        self._note(strike, what, fetched, OF_JOBS[request][0] if met else "")
+        self._note(strike, what, fetched, under_way)
 
     @property
     def _owned_s(self) -> float:

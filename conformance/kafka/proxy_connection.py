@@ -250,8 +250,8 @@ class Connection:
             exchange.refused = refusals.refusal(exchange, refusals.CODES[error])
             exchange.passed = error in refusals.UNCERTAIN
             frame = frame if exchange.passed else sized(wire.harmless(head))
-        elif hub.obstacle.errs and hub.obstacle.error(asked := refusals.request_of_job(exchange)):
-            exchange.refused = refusals.refusal(exchange, refusals.OF_JOBS[asked][1])
+        elif hub.obstacle.errs and hub.obstacle.error(asked := refusals.request_of(exchange)):
+            exchange.refused = refusals.refusal(exchange, refusals.OF_JOBS[asked])
             frame = sized(wire.harmless(head))
         self._talk.asked(exchange)
         await self._loop.sock_sendall(self._upstream, frame)

@@ -8,7 +8,7 @@ from typing import Final
 
 from tickproof.conformance.fault_steps import Error, Request
 from tickproof.conformance.kafka import wire
-from tickproof.conformance.kafka.exchanges import PLAIN, Exchange
+from tickproof.conformance.kafka.exchanges import Exchange
 from tickproof.conformance.kafka.transaction_messages import Offsets
 from tickproof.conformance.kafka.wire import Api, ProduceRequest
 
@@ -21,9 +21,10 @@ CODES: Final[Mapping[Error, int]] = {
 }  # fmt: skip
 #: What requests of a user's own job are answered with: their transaction has to be aborted, as
 #: after a rebalance; the output was not written, as while permissions change.
-OF_JOBS: Final[Mapping[Request, tuple[str, int]]] = {
-    "TxnOffsetCommit": ("ILLEGAL_GENERATION", 22), "Produce": ("TOPIC_AUTHORIZATION_FAILED", 29),
-}  # fmt: skip
+OF_JOBS: Final[Mapping[Request, int]] = {
+    "TxnOffsetCommit": CODES["ILLEGAL_GENERATION"],
+    "Produce": 29,  # TOPIC_AUTHORIZATION_FAILED
+}
 #: Errors of requests that the broker may have carried out.
 UNCERTAIN: Final = frozenset(("REQUEST_TIMED_OUT",))
 _NAMES: Final[Mapping[int, Request]] = {
@@ -45,18 +46,8 @@ def request_of(exchange: Exchange) -> Request:
     return _NAMES.get(head.key, "") if exchange.answered else ""
 
 
-def request_of_job(exchange: Exchange) -> Request:
-    """Return what a request of `OF_JOBS` is called; "" for any other.
-
-    Offsets of a transaction, and output without one.
-    """
-    if isinstance(exchange.meaning, Offsets):
-        return "TxnOffsetCommit" if exchange.meaning.producer_id is not None else ""
-    return "Produce" if exchange.moments is PLAIN and exchange.answered else ""
-
-
 def refusal(exchange: Exchange, code: int) -> bytes:
-    """Return the answer to such a request that says nothing but the number of an error."""
+    """Return the answer to such a request that says nothing but the code of an error."""
     head, meaning = exchange.head, exchange.meaning
     said = struct.pack(">h", code)
     if isinstance(meaning, ProduceRequest):

@@ -44,6 +44,12 @@ def answers(*rows: tuple[float, int, int]) -> list[Read]:
             "read at 6.0 s; at 12.0 s the job read on at offset 61",
             "counted as done while its effect",
         ),
+        (  # a life began before it, and did not come as far
+            [(6.0, 0, 80), (12.0, 40, 45), (14.0, 61, 90)],
+            [KILLED],
+            "read at 6.0 s; worker 0 killed at 10.0 s; at 14.0 s the job read on at offset 61",
+            "counted as done while its effect",
+        ),
         (
             [(6.0, 0, 80), (11.0, 40, 90), (13.0, 90, 100)],
             [ENDED],
@@ -67,9 +73,10 @@ def answers(*rows: tuple[float, int, int]) -> list[Read]:
 def test_a_lost_record(
     rows: list[tuple[float, int, int]], lives: list[End], what: str, means: str
 ) -> None:
-    said, meaning = reads.told(Kind.LOST, RECORD, answers(*rows), lives)
-    assert said == WHERE + what
-    assert means in meaning
+    told = reads.told(Kind.LOST, RECORD, answers(*rows), lives)
+    assert told is not None
+    assert told.how == WHERE + what
+    assert means in told.means
 
 
 @pytest.mark.parametrize(
@@ -83,7 +90,7 @@ def test_a_lost_record(
 def test_what_may_mean_several_things_is_not_told(
     rows: list[tuple[float, int, int]], lives: list[End]
 ) -> None:
-    assert reads.told(Kind.LOST, RECORD, answers(*rows), lives) == []
+    assert reads.told(Kind.LOST, RECORD, answers(*rows), lives) is None
 
 
 @pytest.mark.parametrize(
@@ -101,14 +108,15 @@ def test_what_may_mean_several_things_is_not_told(
 def test_a_record_that_is_there_twice(
     rows: list[tuple[float, int, int]], lives: list[End], what: str, means: str
 ) -> None:
-    said, meaning = reads.told(Kind.TWICE, RECORD, answers(*rows), lives)
-    assert said == WHERE + what
-    assert means in meaning
+    told = reads.told(Kind.TWICE, RECORD, answers(*rows), lives)
+    assert told is not None
+    assert told.how == WHERE + what
+    assert means in told.means
 
 
 @pytest.mark.parametrize("kind", [Kind.VALUE, Kind.ORDER])
 def test_of_a_value_it_tells_nothing(kind: Kind) -> None:
-    assert reads.told(kind, RECORD, answers((6.0, 0, 80)), []) == []
+    assert reads.told(kind, RECORD, answers((6.0, 0, 80)), []) is None
 
 
 def fired(*what: tuple[str, float]) -> Sequence[Fired]:
@@ -117,7 +125,7 @@ def fired(*what: tuple[str, float]) -> Sequence[Fired]:
 
 def test_lives_end_by_faults_and_by_themselves() -> None:
     faults = fired(("cut", 1.0), ("kill", 2.0), ("restart", 4.0), ("pause", 5.0))
-    found = reads.ends(faults, [(3.0, "worker 0 ended by itself with status 1")])
+    found = reads.ends(faults, [End(3.0, "worker 0 ended by itself with status 1")])
     assert found == [
         End(2.0, "worker 0 killed"),
         End(3.0, "worker 0 ended by itself with status 1"),
@@ -201,6 +209,8 @@ def record(number: int, **value: object) -> Record:
 def test_the_record_of_a_row_is_guessed_by_equal_values(
     values: list[dict[str, object]], due: list[str], names: list[int]
 ) -> None:
-    found = judge.guessed([record(n, **one) for n, one in enumerate(values, 1)], due)
-    assert sorted(found) == [f"[{one}]" for one in names]
-    assert not Baseline(Level.MULTISET, {}, BASELINE.claims, records=found, guessed=True).by_record
+    sent = [record(n, **one) for n, one in enumerate(values, 1)]
+    rows = {key: ["{}"] for key in due}
+    baseline = Baseline(Level.MULTISET, rows, BASELINE.claims, sent=sent)
+    assert sorted(baseline.origins) == [f"[{one}]" for one in names]
+    assert not baseline.by_record  # a guess decides nothing

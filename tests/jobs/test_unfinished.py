@@ -421,8 +421,12 @@ def test_connections_to_kafka_stay_where_only_others_are_refused(
 @pytest.mark.parametrize(
     ("at", "request_name", "said"),
     [
-        ("", "TxnOffsetCommit", "offsets of a transaction answered with an error, during ILLEGAL_"),
-        ("append-received", "Produce", "output answered with an error at append-received, during"),
+        ("", "TxnOffsetCommit", "were answered ILLEGAL_GENERATION, during the end of a"),
+        (
+            "append-received",
+            "Produce",
+            "output was answered TOPIC_AUTHORIZATION_FAILED at append-received, during",
+        ),
     ],
 )
 def test_offsets_or_output_are_answered_with_an_error(
