@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,16 @@ def test_a_port_of_its_own_needs_a_sandbox(tmp_path: Path) -> None:
     settings = session.Settings(tmp_path, 1, level=Level.NONE)
     with pytest.raises(RequestError, match=r"\[job\] listen: expected isolation sandbox"):
         session.Session(job, settings, tmp_path)
+
+
+def test_output_that_was_not_delivered_is_told_by_how_its_record_was_read(tmp_path: Path) -> None:
+    job = copy("orders-topic", tmp_path, twin="unheard", oracle=False)
+    found = judged(job, tmp_path, only=["JB-ERROR"])
+    failed = found["JB-ERROR"]
+    assert failed.verdict is Verdict.FAIL, said(found)
+    assert "was answered TOPIC_AUTHORIZATION_FAILED" in failed.stimulus
+    story = " ".join(failed.story["brief"])
+    assert re.search(r"\[inputs\.orders\] partition \d, offset \d+: read at", story), story
 
 
 @LONG

@@ -63,7 +63,7 @@ def answers(*rows: tuple[float, int, int]) -> list[Read]:
             "An error was passed over",
         ),
         (
-            [(6.0, 0, 40), (12.0, 61, 90)],
+            [(6.0, 0, 50), (12.0, 61, 90)],
             [KILLED],
             "never read; at 12.0 s the job read on at offset 61",
             "A life began behind it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from concurrent.futures import Future
 from dataclasses import replace
@@ -337,12 +338,21 @@ def test_an_error_comes_to_who_gives_offsets_to_a_transaction(
 
 @pytest.mark.parametrize(
     ("name", "sent", "errs"),
-    [("totals-quix", 3, True), ("totals-quix", 2, False), ("orders-http", 9, False)],
+    [
+        ("totals-quix", 3, True),
+        ("totals-quix", 2, False),
+        ("orders-http", 9, False),
+        ("with a topic", 9, False),  # the moments may be those of its requests
+    ],
 )
 def test_output_without_a_transaction_is_answered_with_an_error(
     tmp_path: Path, name: str, sent: int, errs: bool
 ) -> None:
-    session = Session(copy(name, tmp_path), Settings(tmp_path, 1), tmp_path)
+    both = {"[claims]": '[outputs.notes]\nidentity = ["id"]\n\n[claims]'}
+    replaced = both if name == "with a topic" else None
+    name = "orders-http" if replaced else name
+    job = copy(name, tmp_path, replaced=replaced, oracle=not replaced)
+    session = Session(job, Settings(tmp_path, 1), tmp_path)
     calm = Run("calm", {}, moments=Counter({"append-received": sent, "fetched": 9}))
     played = {one.name: one.strikes for one in session._plans(calm, partial(Plan))}
     assert played.get("error") == ([Strike("error", "append-received", 2)] * 2 if errs else None)
@@ -378,6 +388,17 @@ def test_the_worker_that_was_down_is_met_once_it_is_back(tmp_path: Path) -> None
     for known in (5, 1, -1, -3):
         assert trial._observe("joined", known) is None  # of another worker, or of its life before
     assert trial._observe("joined", 6) is not None
+
+
+def test_the_end_of_a_life_is_kept_with_its_time(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path)
+    trial._t0 = time.monotonic() - 7
+    trial._folder.mkdir()
+    (trial._folder / "stderr.log").write_text("supervisor: worker 0 ended with 1\n")
+    trial._note_exits()
+    (end,) = trial.run.ends
+    assert trial.run.exits == [end.how] == ["worker 0 ended by itself with status 1"]
+    assert end.t_s >= 7
 
 
 def test_of_a_worker_that_is_left_nothing_is_held(tmp_path: Path) -> None:

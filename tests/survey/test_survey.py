@@ -14,7 +14,10 @@ from tests.modest_engine import toml
 from tickproof.conformance.cli.main import cli
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.performance.survey import collection, promises, site, words
+from tickproof.conformance.performance.bench import EngineResult
+from tickproof.conformance.performance.bench_document import LatencyRound
+from tickproof.conformance.performance.series import Series
+from tickproof.conformance.performance.survey import collection, load, promises, site, words
 from tickproof.conformance.performance.survey.result import State, Survey
 from tickproof.conformance.performance.survey.source_lines import code_lines
 from tickproof.conformance.report.json_report import result as report_result
@@ -249,6 +252,18 @@ def test_promises_of_the_kits_engines_load():
     assert any(some)
     with pytest.raises(InvalidFile):
         promises.load(paths[0], promises.Promises)
+
+
+def test_figures_of_a_load_are_medians(tmp_path):
+    (tmp_path / "engine.toml").write_text(toml("mine"))
+    rows = [LatencyRound(seed=1, answers=9, p50=p50, p99=3 * p50, max=1.0) for p50 in (1, 2, 6)]
+    failed = Series("passthrough", status="failed", why="a total is wrong")
+    found = EngineResult(
+        spec.load(tmp_path), [failed], [Series("latency", rounds=rows, figure="p50")], []
+    )
+    figures = load._measured(found)
+    assert (figures.rate, figures.p50_s, figures.p99_s) == (None, 2.0, 6.0)
+    assert figures.why == "a total is wrong"
 
 
 def test_code_is_what_people_wrote(tmp_path):
