@@ -142,6 +142,20 @@ def test_offsets_of_a_transaction_are_answered_with_an_error_once(broker: Broker
             source.close()
 
 
+def test_output_is_answered_with_an_error_once(broker: Broker) -> None:
+    with staged(broker) as stage:
+        sink = producer(stage.engine)
+        stage.proxy.obstacle.set(errs="Produce")
+        told: list[KafkaError | None] = []
+        for value in (b"one", b"two"):
+            sink.produce(stage.output, value, on_delivery=lambda error, _: told.append(error))
+            assert sink.flush(WAIT_S) == 0
+        refused, taken = told
+        assert refused is not None and taken is None
+        assert refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert (stage.proxy.obstacle.met, stage.proxy.traffic.plain) == (1, 1)
+
+
 def test_what_an_engine_calls_its_own_is_seen(broker: Broker) -> None:
     with staged(broker) as stage:
         producer(stage.engine).flush(WAIT_S)
