@@ -118,7 +118,7 @@ class Fired:
 
 def _answered(at: str) -> str:
     """Say with which error the kit answered: output, at its moment, or offsets, at any time."""
-    return "was answered TOPIC_AUTHORIZATION_FAILED" if at else "were answered ILLEGAL_GENERATION"
+    return "was answered UNKNOWN_SERVER_ERROR" if at else "were answered ILLEGAL_GENERATION"
 
 
 def changes(poison: str, workers: int, partitions: int, twice: bool) -> list[str]:

@@ -150,9 +150,9 @@ JB: Final = {
             3,
             "an error of the broker loses nothing",
             "The offsets of a transaction are answered ILLEGAL_GENERATION, twice, as after a "
-            "rebalance; of a job without these, output is answered TOPIC_AUTHORIZATION_FAILED, as "
-            "while permissions change. The job aborts, sends again, or ends, and handles its "
-            "records again. If something is "
+            "rebalance; of a job without these, output is answered UNKNOWN_SERVER_ERROR, "
+            "after which clients do not send again by themselves. The job aborts, sends again, or "
+            "ends, and handles its records again. If something is "
             "lost, it goes on with the next records after an abort, which sets no consumer back, "
             "or nobody looks whether output was delivered. "
             "If something is there twice, state in memory keeps what the aborted batch had added, "

@@ -20,10 +20,10 @@ CODES: Final[Mapping[Error, int]] = {
     "PRODUCER_FENCED": 90,
 }  # fmt: skip
 #: What requests of a user's own job are answered with: their transaction has to be aborted, as
-#: after a rebalance; the output was not written, as while permissions change.
+#: after a rebalance; the output was not written, and its client does not send it again.
 OF_JOBS: Final[Mapping[Request, int]] = {
     "TxnOffsetCommit": CODES["ILLEGAL_GENERATION"],
-    "Produce": 29,  # TOPIC_AUTHORIZATION_FAILED
+    "Produce": -1,  # UNKNOWN_SERVER_ERROR
 }
 #: Errors of requests that the broker may have carried out.
 UNCERTAIN: Final = frozenset(("REQUEST_TIMED_OUT",))

@@ -89,7 +89,7 @@ def test_output_that_was_not_delivered_is_told_by_how_its_record_was_read(tmp_pa
     found = judged(job, tmp_path, only=["JB-ERROR"])
     failed = found["JB-ERROR"]
     assert failed.verdict is Verdict.FAIL, said(found)
-    assert "was answered TOPIC_AUTHORIZATION_FAILED" in failed.stimulus
+    assert "was answered UNKNOWN_SERVER_ERROR" in failed.stimulus
     story = " ".join(failed.story["brief"])
     assert re.search(r"\[inputs\.orders\] partition \d, offset \d+: read at", story), story
 

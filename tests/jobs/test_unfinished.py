@@ -446,7 +446,7 @@ def test_connections_to_kafka_stay_where_only_others_are_refused(
         (
             "append-received",
             "Produce",
-            "output was answered TOPIC_AUTHORIZATION_FAILED at append-received, during",
+            "output was answered UNKNOWN_SERVER_ERROR at append-received, during",
         ),
     ],
 )
