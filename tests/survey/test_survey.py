@@ -227,7 +227,8 @@ def test_a_failure_shows_what_came_of_the_control_with_the_same_seeds(surveyed, 
 def test_a_control_that_is_not_there_is_an_error_before_anything_starts(surveyed, tmp_path):
     done, found = surveyed({"mine": {}}, control="gone")
     assert found is None
-    assert "gone" in str(done.exception)
+    assert str(done.exception).startswith(f"{tmp_path}/mine/engine.toml: [control] engine: ")
+    assert "gone: there is no such file" in str(done.exception)
     assert not list((tmp_path / "out").glob("seed*"))
 
 

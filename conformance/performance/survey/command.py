@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tickproof.conformance.engines import spec as engine_spec
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.errors import HistoryError, InvalidFile
 from tickproof.conformance.kafka import software
 from tickproof.conformance.performance.latency_terminal import Status
 from tickproof.conformance.performance.survey import collection, load, promises, site, words
@@ -44,7 +44,7 @@ def run(
     before.
     """
     said = [promises.beside(spec.path) for spec in specs]
-    controls = [engine_spec.load(spec.control) if spec.control else None for spec in specs]
+    controls = list(map(_control, specs))
     out = request.out
     started = datetime.now(UTC)
     sessions: list[list[Judged]] = [[] for _ in specs]
@@ -103,6 +103,16 @@ def run(
         if statuses:
             write()
     return worst_status(statuses)
+
+
+def _control(spec: EngineSpec) -> EngineSpec | None:
+    """Load the control of an engine; an error names the file that asks for it."""
+    if spec.control is None:
+        return None
+    try:
+        return engine_spec.load(spec.control)
+    except InvalidFile as error:
+        raise InvalidFile(spec.path, [f"[control] engine: {error}"]) from error
 
 
 def _controlled(
