@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from pathlib import Path
 from types import SimpleNamespace
@@ -234,6 +235,27 @@ def test_what_a_leader_alone_has_dies_with_it(acks: str) -> None:
         assert (died, found) == ({"alone": 1, "waiting": 0}, [b"kept", b"after"])
     else:  # it was sent again, to another leader
         assert (died, found) == ({"alone": 0, "waiting": 1}, [b"kept", b"alone", b"after"])
+
+
+def test_a_leader_that_comes_back_is_found_again():
+    """The client library asks nobody for a leader that it knows to be missing."""
+    expect_broker()
+    topic = name()
+    with Broker(nodes=3) as broker:
+        alone = [confluent_kafka.admin.NewTopic(topic, 1, replica_assignment=[[2]])]
+        admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.address.kit})
+        admin.create_topics(alone)[topic].result(30)
+        cluster = Cluster(broker.address.kit)
+        assert cluster.ends(topic, 1, committed=False) == [0]
+        broker.kill(2)
+        deadline = time.monotonic() + 30
+        while cluster.partitions()[topic]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        with pytest.raises(KafkaUnavailable, match="No leaders found"):
+            cluster.ends(topic, 1, committed=False, limit_s=0.1)
+        broker.start_again(2)
+        assert cluster.ends(topic, 1, committed=False) == [0]
 
 
 def failing(*codes: str):
