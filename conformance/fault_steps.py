@@ -283,16 +283,20 @@ ALONE_S: Final = 1.0
 
 
 class KillLeaderStep(FaultStep):
-    """SIGKILL of one broker of three. alone_s: how long before it is kept from its followers."""
+    """SIGKILL of one broker of three. alone_s: how long before it is kept from its followers.
+
+    grace_s: how long after SIGTERM, on which it hands over all that it leads; 0 for without it.
+    """
 
     do = "kill"
     target: Literal["leader"] = "leader"
     alone_s: float = 0.0
+    grace_s: float = 0.0
 
     @property
     def longest_s(self) -> float:
         """Seconds from its moment until the engine can go on."""
-        return super().longest_s + self.alone_s
+        return super().longest_s + self.alone_s + self.grace_s
 
 
 class PauseStep(LastingStep):
@@ -300,6 +304,13 @@ class PauseStep(LastingStep):
 
     do = "pause"
     target: Literal["worker", "workers", "coordinator", "engine"]
+
+
+class PauseLeaderStep(LastingStep):
+    """SIGSTOP of one broker of three, and SIGCONT after it."""
+
+    do = "pause"
+    target: Literal["leader"] = "leader"
 
 
 class FillStep(LastingStep):

@@ -219,6 +219,7 @@ _DEEDS: Final[tuple[FaultStep, ...]] = (
     KillBrokerStep("fetched"),
     KillLeaderStep("accepted"),
     KillLeaderStep("accepted", alone_s=ALONE_S),
+    KillLeaderStep("accepted", grace_s=GRACE_S),
     *(scale(workers, 0.0) for workers in (1, 3, 4)),
     *(KillHostStep("fetched", down_s=seconds) for seconds in (0.5, 1.0, 3.0)),
     *(

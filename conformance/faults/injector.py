@@ -73,11 +73,14 @@ class Brokers(Protocol):
     def restart(self) -> None:
         """Kill every broker, and start them again."""
 
-    def kill_leader(self, connection: int, alone_s: float) -> dict[str, int]:
-        """Kill the broker that a connection leads to, and return facts as `FiredFault` has them.
+    def kill_leader(self, connection: int, alone_s: float, grace_s: float) -> dict[str, int]:
+        """End the broker that a connection leads to, and return facts as `FiredFault` has them.
 
         Raises LookupError: there are no others.
         """
+
+    def pause_leader(self, connection: int, seconds: float) -> dict[str, int]:
+        """Have the broker that a connection leads to stand still; as `kill_leader`."""
 
 
 class ProcessFaultInjector:
@@ -313,13 +316,22 @@ class ProcessFaultInjector:
             brokers.restart()
         return {"pids": []}
 
-    def kill_leader(self, crew: Crew, alone_s: float) -> dict[str, Any]:
-        """Kill the broker that the connection leads to, and wait until others lead instead.
+    def kill_leader(self, crew: Crew, alone_s: float, grace_s: float) -> dict[str, Any]:
+        """End the broker that the connection leads to, and wait until others lead instead.
 
         Raises LookupError: there are no others.
         """
         with self._away() as brokers:
-            facts = brokers.kill_leader(crew.connection, alone_s)
+            facts = brokers.kill_leader(crew.connection, alone_s, grace_s)
+        return {"pids": [], **facts}
+
+    def pause_leader(self, crew: Crew, seconds: float) -> dict[str, Any]:
+        """Have the broker that the connection leads to stand still, until others lead and longer.
+
+        Raises LookupError: there are no others.
+        """
+        with self._away() as brokers:
+            facts = brokers.pause_leader(crew.connection, seconds)
         return {"pids": [], **facts}
 
     @contextlib.contextmanager

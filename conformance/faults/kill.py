@@ -92,26 +92,38 @@ class KillBroker(ProcessFault):
 
 
 class KillLeader(ProcessFault):
-    """SIGKILL of one broker of three, in whose place others lead until it is back."""
+    """The end of one broker of three, in whose place others lead until it is back."""
 
     step: KillLeaderStep
 
-    words = "SIGKILL of {self.whom}{self.alone}"
+    words = "{self.signal} of {self.whom}{self.alone}"
     mark = "K"
     needs = "broker"
 
     @property
     def holds(self) -> bool:
-        return not self.step.alone_s  # output has to reach the one that is alone
+        # Output has to reach the one that is alone, and answers have to come from the one that
+        # hands over.
+        return not (self.step.alone_s or self.step.grace_s)
+
+    @property
+    def signal(self) -> str:
+        """The signal that it begins with."""
+        return "SIGTERM" if self.step.grace_s else "SIGKILL"
+
+    @property
+    def noun(self) -> str:  # type: ignore[override]
+        return "SIGTERM" if self.step.grace_s else ""
 
     @property
     def alone(self) -> str:
-        """What comes before it, as the sentence goes on."""
+        """What comes before or after it, as the sentence goes on."""
         seconds = self.step.alone_s
-        return f" that was kept from its followers for {seconds:g} s" if seconds else ""
+        before = f" that was kept from its followers for {seconds:g} s" if seconds else ""
+        return before + (", which hands over what it leads" if self.step.grace_s else "")
 
     def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
-        return partial(injector.kill_leader, crew, self.step.alone_s)
+        return partial(injector.kill_leader, crew, self.step.alone_s, self.step.grace_s)
 
 
 class KillHost(HostFault):

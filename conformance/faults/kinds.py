@@ -21,7 +21,7 @@ from tickproof.conformance.faults.kill import Kill, KillBroker, KillEngine, Kill
 from tickproof.conformance.faults.late import Late
 from tickproof.conformance.faults.loss import Loss
 from tickproof.conformance.faults.partition import Partition
-from tickproof.conformance.faults.pause import Pause
+from tickproof.conformance.faults.pause import Pause, PauseLeader
 from tickproof.conformance.faults.power import Power
 from tickproof.conformance.faults.refuse import Refuse
 from tickproof.conformance.faults.reorder import Reorder
@@ -33,9 +33,9 @@ from tickproof.conformance.faults.wipe import Wipe
 from tickproof.conformance.scenario import survived
 
 FAULTS: Final[tuple[type[Fault], ...]] = (
-    Kill, KillEngine, KillHost, KillBroker, KillLeader, Pause, Cut, Late, HalfOpen, Delay,
-    DelayHost, Throttle, ThrottleHost, Drip, Refuse, ErrorAnswer, Silence, Fill, Corrupt, Wipe,
-    Power, Rescale, Scale, Partition, Loss, Reorder, Duplicate, Garble,
+    Kill, KillEngine, KillHost, KillBroker, KillLeader, Pause, PauseLeader, Cut, Late, HalfOpen,
+    Delay, DelayHost, Throttle, ThrottleHost, Drip, Refuse, ErrorAnswer, Silence, Fill, Corrupt,
+    Wipe, Power, Rescale, Scale, Partition, Loss, Reorder, Duplicate, Garble,
 )  # fmt: skip
 _BY_STEP: Final[dict[Any, type[Fault]]] = {get_type_hints(kind)["step"]: kind for kind in FAULTS}
 
@@ -55,14 +55,16 @@ def loses_power(steps: Iterable[FaultStep]) -> bool:
     return any(isinstance(fault, Power) for fault in faults_of(steps))
 
 
-def kills_broker(steps: Iterable[FaultStep]) -> bool:
+def meets_broker(steps: Iterable[FaultStep]) -> bool:
     """Tell whether a step needs a broker, or several, that serve no other run."""
-    return any(isinstance(fault, KillBroker | KillLeader) for fault in faults_of(steps))
+    return any(
+        isinstance(fault, KillBroker | KillLeader | PauseLeader) for fault in faults_of(steps)
+    )
 
 
-def kills_leader(steps: Iterable[FaultStep]) -> bool:
+def meets_leader(steps: Iterable[FaultStep]) -> bool:
     """Tell whether a step needs a cluster of brokers."""
-    return any(isinstance(fault, KillLeader) for fault in faults_of(steps))
+    return any(isinstance(fault, KillLeader | PauseLeader) for fault in faults_of(steps))
 
 
 def needs_of(steps: Iterable[FaultStep], workers: int) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from tickproof.conformance.fault_steps import PauseStep
+from tickproof.conformance.fault_steps import PauseLeaderStep, PauseStep
 from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
 from tickproof.conformance.faults.process_fault import ProcessFault
 from tickproof.conformance.history.events import Event, FiredFault, Resumed
@@ -46,3 +46,23 @@ class Pause(ProcessFault):
 
     def ends(self, history: History, fired: FiredFault) -> Iterable[int]:
         return (end for start, end in history.pauses() if start >= fired.t_ns)
+
+
+class PauseLeader(ProcessFault):
+    """SIGSTOP of one broker of three, in whose place others lead before it wakes."""
+
+    step: PauseLeaderStep
+
+    words = "SIGSTOP {self.length} of {self.whom}"
+    mark = "P"
+    needs = "broker"
+
+    @property
+    def holds(self) -> bool:
+        return False  # input goes on, so that there is output for the one that stands still
+
+    def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
+        return partial(injector.pause_leader, crew, self.step.seconds)
+
+    def ends(self, history: History, fired: FiredFault) -> Iterable[int]:
+        return (fired.struck_ns,)

@@ -24,7 +24,7 @@ class FiredFault(Event, kind=EventKind.FAULT):
     names that no fsync had covered; and what of them was lost (lost_bytes, lost_names, paths of
     some lost_files). alone: records of output that a broker acknowledged while it was kept from its
     followers, before it died; waiting: requests that change something, and that it had not
-    answered.
+    answered; moved: partitions that it led and others lead instead.
     """
 
     step: FaultStep
@@ -55,6 +55,7 @@ class FiredFault(Event, kind=EventKind.FAULT):
     lost_files: tuple[str, ...] = ()
     alone: int = 0
     waiting: int = 0
+    moved: int = 0
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:

@@ -1347,7 +1347,7 @@ class Trial:
         if strike.seconds and held is not None:
             held.set_result(False)  # output has to reach the one that is alone
         try:
-            facts = self._brokers.kill_leader(connection, strike.seconds, self._feed_for)
+            facts = self._brokers.kill_leader(connection, strike.seconds, wait=self._feed_for)
         except LookupError:  # on a busy machine the others may lag behind
             facts, under_way = {"alone": 0, "waiting": 0}, ""
         if strike.seconds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
+import signal
 import socket
 import time
 import uuid
@@ -157,6 +158,20 @@ class Broker:
         """End a broker with SIGKILL; its data stay for `start_again`."""
         self._node(number).running.kill()
 
+    def end(self, number: int, grace_s: float) -> None:
+        """End a broker as its operators do: it hands over what it leads; then see `kill`."""
+        self._node(number).running.end(grace_s)
+
+    @contextlib.contextmanager
+    def paused(self, number: int) -> Iterator[None]:
+        """Have a broker stand still for a time."""
+        jvm = self._node(number).running
+        jvm.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            jvm.signal(signal.SIGCONT)
+
     def start_again(self, *numbers: int, limit_s: float = START_S) -> None:
         """Start brokers that were killed, on their data and ports; raises KafkaUnavailable.
 
@@ -187,6 +202,10 @@ class Broker:
     def led(self) -> list[Led]:
         """Return who leads each partition of which there are several copies."""
         return Cluster(self.address.kit).led()
+
+    def lead_as_at_first(self) -> None:
+        """Have the brokers lead again what each led before others took over."""
+        Cluster(self.address.kit).elect()
 
     def _led(self, wanted: Callable[[list[Led]], bool], limit_s: float) -> bool:
         cluster, deadline = Cluster(self.address.kit), time.monotonic() + limit_s

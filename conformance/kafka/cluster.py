@@ -154,6 +154,21 @@ class Cluster:
             if len(one.replicas) > 1
         ]
 
+    def elect(self, limit_s: float = LIMIT_S) -> None:
+        """Have each partition led by the first of its brokers, where that has all of it."""
+        first = self._kafka.ElectionType.PREFERRED
+
+        def request(left_s: float) -> Any:
+            # Of all partitions. It takes no request_timeout, whatever its documents say.
+            return self._admin.elect_leaders(first).result(left_s)
+
+        try:
+            patiently(request, limit_s)
+        except (self._kafka.KafkaException, TimeoutError) as error:
+            raise KafkaUnavailable(
+                f"Kafka at {self.address}: cannot elect leaders: {_reason(error)}"
+            ) from error
+
     def partitions(self, limit_s: float = LIMIT_S) -> dict[str, int]:
         """Return the number of partitions that have a leader, by topic."""
         return {

@@ -86,11 +86,22 @@ class Jvm:
     def close(self) -> None:
         """End it; may be called again. The first that starts writes an archive of its classes."""
         if self._making is not None and self.returncode is None:
-            os.kill(self.pid, signal.SIGTERM)  # the reaper alone waits for it: the pid is its own
+            self.signal(signal.SIGTERM)
             self._program.wait(_STOP_S)
             if self._archive is not None and self._making.exists():
                 self._making.replace(self._archive)
                 _drop_old(self._archive.parent)
+        self.kill()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it has not ended."""
+        if self.returncode is None:  # the reaper alone waits for it: the pid is its own
+            os.kill(self.pid, number)
+
+    def end(self, grace_s: float) -> None:
+        """Ask it to end, and wait for that, ``grace_s`` at most; then it is killed."""
+        self.signal(signal.SIGTERM)
+        self._program.wait(grace_s)
         self.kill()
 
     def kill(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from tickproof.conformance.errors import KafkaUnavailable, KitStopped
+from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.broker_settings import REPLICAS
 from tickproof.conformance.kafka.proxy import Proxy
@@ -28,7 +30,7 @@ class OwnBrokers:
         #: Set at the end of the run.
         self._over = threading.Event()
         self._on_its_way: threading.Thread | None = None
-        self._failure: KafkaUnavailable | None = None
+        self._failure: Exception | None = None
 
     def restart(self) -> None:
         """Kill every broker, and start them again on their data; raises KafkaUnavailable."""
@@ -45,39 +47,76 @@ class OwnBrokers:
         return self._on_its_way is not None and self._on_its_way.is_alive()
 
     def kill_leader(
-        self, connection: int, alone_s: float, wait: Callable[[float], object] | None = None
+        self,
+        connection: int,
+        alone_s: float = 0.0,
+        grace_s: float = 0.0,
+        wait: Callable[[float], object] | None = None,
     ) -> dict[str, int]:
-        """Kill the broker that a connection leads to, and wait until others lead in its place.
+        """End the broker that a connection leads to, and wait until others lead in its place.
 
         For ``alone_s`` before it dies, no other gets what it takes; it is one then that leads
-        output and coordinates nothing, if there is one. Returns as "alone" how many
-        records of output it acknowledged meanwhile, which nobody else has; as "waiting" how many
-        requests that change something it had not answered. It comes back by itself; a second death
-        waits for that, see `returning`. wait: lets so many seconds pass, in which input goes on.
-        Raises KafkaUnavailable; LookupError where no others have all that it has.
+        output and coordinates nothing, if there is one. With ``grace_s`` it is asked to end, and
+        hands over. Returns as "alone" how many records of output it acknowledged while it was
+        alone, which nobody else has; as "waiting" how many requests that change something it had
+        not answered; as "moved" how many partitions others lead instead. It comes back by itself,
+        and then leads again what it led; a second death waits for that, see `returning`. wait:
+        lets so many seconds pass, in which input goes on. Raises KafkaUnavailable; LookupError
+        where no others have all that it has.
         """
         wait = wait or self._over.wait
-        if len(self._broker.numbers) < REPLICAS:
-            raise LookupError("no other broker could lead")
-        number = self._proxy.broker_of(connection)
-        self._await_return()
+        number = self._struck(connection)
         number = self._fit_to_be_alone(number) if alone_s else number
-        taken = self._proxy.traffic.by_broker
-        with self._broker.alone(number):
+        taken, leads = self._proxy.traffic.by_broker, self._leads(number)
+        with self._broker.alone(number) if alone_s else contextlib.nullcontext():
             wait(min(alone_s, SETTLED_S))
             before = taken[number]
             wait(max(0.0, alone_s - SETTLED_S))
             alone, waiting = taken[number] - before, self._proxy.unanswered(number)
-            self._proxy.kill_broker(self._broker, number)
+            self._proxy.kill_broker(self._broker, number, grace_s)
         lead = self._broker.led_by_others(number)
-        self._away(False)
-        self._on_its_way = threading.Thread(
-            target=self._come_back, args=(number,), name="kafka-return", daemon=True
-        )
-        self._on_its_way.start()
+        self._let_it_return(number, dead=True)
         if not lead:  # a machine too busy for them to keep up
             raise LookupError("no other broker had all that it led")
-        return {"alone": alone, "waiting": waiting}
+        return {"alone": alone, "waiting": waiting, "moved": leads}
+
+    def pause_leader(
+        self, connection: int, seconds: float, wait: Callable[[float], object] | None = None
+    ) -> dict[str, int]:
+        """Have the broker that a connection leads to stand still, and others lead meanwhile.
+
+        It wakes in the belief that it leads. Returns as `kill_leader`, and raises LookupError if
+        it woke before others led.
+        """
+        number = self._struck(connection)
+        leads = self._leads(number)
+        with self._broker.paused(number):
+            until = time.monotonic() + seconds
+            waiting = self._proxy.unanswered(number)
+            lead = self._broker.led_by_others(number, seconds)
+            (wait or self._over.wait)(max(0.0, until - time.monotonic()))
+        self._let_it_return(number, dead=False)
+        if not lead:
+            raise LookupError("no other broker led before it woke")
+        return {"waiting": waiting, "moved": leads}
+
+    def _struck(self, connection: int) -> int:
+        """Return the number of the broker that a connection leads to, once all are there."""
+        if len(self._broker.numbers) < REPLICAS:
+            raise LookupError("no other broker could lead")
+        number = self._proxy.broker_of(connection)
+        self._await_return()
+        return number
+
+    def _leads(self, number: int) -> int:
+        return sum(one.leader == number for one in self._broker.led())
+
+    def _let_it_return(self, number: int, *, dead: bool) -> None:
+        self._away(False)
+        self._on_its_way = threading.Thread(
+            target=self._come_back, args=(number, dead), name="kafka-return", daemon=True
+        )
+        self._on_its_way.start()
 
     def _fit_to_be_alone(self, otherwise: int) -> int:
         """Return a broker that leads output and is no coordinator.
@@ -101,11 +140,13 @@ class OwnBrokers:
         if self._failure is not None:
             raise KitStopped(str(self._failure)) from self._failure
 
-    def _come_back(self, number: int) -> None:
+    def _come_back(self, number: int, dead: bool) -> None:
         try:
-            self._return(number)
-            self._broker.in_sync()
-        except KafkaUnavailable as error:
+            if dead:
+                self._return(number)
+            if self._broker.in_sync():
+                self._broker.lead_as_at_first()
+        except Exception as error:
             self._failure = error
 
     def _return(self, *numbers: int) -> None:

@@ -91,6 +91,8 @@ class Proxy:
         self.obstacle = Obstacle()
         #: Brokers that were killed, and are not back.
         self._dead: set[int] = set()
+        #: Those that were asked to end: some time soon they take no connection.
+        self._ending: set[int] = set()
         #: What ended the thread though it should not have, or the death of the broker.
         self.failure: BaseException | None = None
         self._on_withheld: Callable[[], None] | None = None
@@ -192,8 +194,14 @@ class Proxy:
 
         return self.call(count)
 
-    def kill_broker(self, broker: Broker, number: int) -> None:
-        """Kill a broker; clients that come for it are turned away until `broker_is_back`."""
+    def kill_broker(self, broker: Broker, number: int, grace_s: float = 0.0) -> None:
+        """End a broker; clients that come for it are turned away until `broker_is_back`.
+
+        grace_s: how long it may serve them until then, asked to end; 0 for a death at once.
+        """
+        if grace_s:
+            self.call(lambda: self._ending.add(number))
+            broker.end(number, grace_s)
         self.call(lambda: self._dead.add(number))
         broker.kill(number)
         self.reset_all(number)  # also a connection that is held: nobody will answer
@@ -201,6 +209,7 @@ class Proxy:
     def broker_is_back(self, number: int) -> None:
         """Let clients come to a broker that was killed."""
         self.call(lambda: self._dead.discard(number))
+        self.call(lambda: self._ending.discard(number))
 
     def close(self) -> None:
         """Stop listening, end every connection, wait for the thread."""
@@ -287,7 +296,8 @@ class Proxy:
         One that lives, where any will do.
         """
         brokers = len(self.upstream_ports)
-        living = (one for one in range(1, brokers + 1) if one not in self._dead)
+        gone = self._dead | self._ending
+        living = (one for one in range(1, brokers + 1) if one not in gone)
         return broker_behind(host, brokers) or next(living, 1)
 
     async def connect(self, sock: socket.socket, broker: int) -> bool:
@@ -299,7 +309,7 @@ class Proxy:
         try:
             await self._loop.sock_connect(sock, ("127.0.0.1", port))
         except OSError as error:
-            if broker in self._dead or self.obstacle.away:
+            if broker in self._dead | self._ending or self.obstacle.away:
                 return False
             text = f"the broker at 127.0.0.1:{port} takes no connection"
             self.failure = self.failure or ConnectionError(error.errno, f"{text}: {error.strerror}")

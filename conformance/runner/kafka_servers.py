@@ -16,7 +16,7 @@ from tickproof.conformance import apps
 from tickproof.conformance.apps.app import App
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.controller import FaultController
-from tickproof.conformance.faults.kinds import kills_broker, kills_leader
+from tickproof.conformance.faults.kinds import meets_broker, meets_leader
 from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.broker_settings import REPLICAS
@@ -55,8 +55,8 @@ def open_over_kafka(
     Raises KafkaUnavailable, and OSError.
     """
     address, broker = shared_broker.address(), None
-    if kills_broker(scenario.faults) and not address.outlives:
-        nodes = REPLICAS if kills_leader(scenario.faults) else 1
+    if meets_broker(scenario.faults) and not address.outlives:
+        nodes = REPLICAS if meets_leader(scenario.faults) else 1
         version = address.transaction_version or 2
         broker = stack.enter_context(Broker(nodes=nodes, transaction_version=version))
         address = broker.address

@@ -86,6 +86,7 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("drip", None): "BP-SLOW-LINKS",
     ("silence", None): "BP-SILENT-SOURCE",
     ("pause", None): "EO-PAUSE",
+    ("pause", "leader"): "KA-HAND-OVER",
     ("fill", None): "EO-FULL-DISK",
     ("corrupt", None): "EO-DAMAGED-CHECKPOINT",
     ("wipe", None): "KA-EMPTY-DISK",

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -232,9 +233,40 @@ def test_what_a_leader_alone_has_dies_with_it(acks: str) -> None:
         assert broker.in_sync()
         found = committed(broker.address.kit, topic)
     if acks == "1":
-        assert (died, found) == ({"alone": 1, "waiting": 0}, [b"kept", b"after"])
+        assert (died, found) == ({"alone": 1, "waiting": 0, "moved": 1}, [b"kept", b"after"])
     else:  # it was sent again, to another leader
-        assert (died, found) == ({"alone": 0, "waiting": 1}, [b"kept", b"alone", b"after"])
+        assert (died, found) == (
+            {"alone": 0, "waiting": 1, "moved": 1},
+            [b"kept", b"alone", b"after"],
+        )
+
+
+def test_leaders_move_and_move_back() -> None:
+    expect_broker()
+    topic = name()
+    with Broker(nodes=3) as broker:
+        cluster = Cluster(broker.address.kit)
+        cluster.create({topic: 6})
+        first = broker.led()
+        with Proxy(broker.address.engine_ports, Roles({}, {topic}), nothing) as proxy:
+            brokers = OwnBrokers(broker, proxy, lambda _away: cluster.forget())
+            mine = sum(one.leader == 1 for one in first)
+
+            def strike(deed: Callable[..., dict[str, int]], *given: float) -> dict[str, int]:
+                facts = deed(0, *given)  # which meets broker 1
+                assert all(one.leader != 1 for one in broker.led())
+                brokers._await_return()
+                assert broker.led() == first
+                return facts
+
+            begun = time.monotonic()
+            assert strike(brokers.kill_leader, 0.0, 30.0)["moved"] == mine
+            assert time.monotonic() - begun < 30  # nobody waited for the end of its grace
+            assert strike(brokers.pause_leader, 6.0) == {"waiting": 0, "moved": mine}
+            with pytest.raises(LookupError, match="no other broker led"):
+                brokers.pause_leader(0, 0.1)
+            brokers.close()
+            assert proxy.failure is None
 
 
 def test_a_leader_that_comes_back_is_found_again():

@@ -16,6 +16,7 @@ from tickproof.conformance.fault_steps import (
     KillEngineStep,
     KillLeaderStep,
     KillStep,
+    PauseLeaderStep,
     PauseStep,
     ScaleStep,
     WipeStep,
@@ -501,6 +502,24 @@ def test_a_leader_counts_only_at_a_connection_of_the_engine(tmp_path: Path, scen
     lost.outputs(output_log(numbers, t_ns=np.full(RECORDS - 1, 4 * SECOND, np.int64)))
     with pytest.raises(Fail, match="lost"):
         judge(lost.history())
+
+
+def test_a_hand_over_counts_only_if_others_lead_what_it_led(tmp_path: Path) -> None:
+    judge = judge_of("KA-HAND-OVER", "kafka-leader-moves")
+    step = PauseLeaderStep("staged", fraction=0.3, seconds=6)
+
+    def moved(name: str, connection: int, partitions: int):
+        run = exact_run(tmp_path / name, "kafka-leader-moves", step, t_ns=4 * SECOND)
+        run.facts(claims=CLAIMS | {"survives": ["broker"]})
+        run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
+        run.events(replace(fired(step), connection=connection, moved=partitions))
+        return run.history()
+
+    judge(moved("met", 3, 2))
+    with pytest.raises(Unknown, match=r"NOTHING_IN_FLIGHT.*led and others lead"):
+        judge(moved("none", 3, 0))
+    with pytest.raises(Unknown, match="had a connection to"):
+        judge(moved("nobody", 0, 2))
 
 
 def slow_sink(folder: Path, served: int, grown_mib: int):

@@ -14,12 +14,14 @@ import numpy as np
 
 from tickproof.conformance.fault_steps import (
     ALONE_S,
+    GRACE_S,
     Do,
     Error,
     ErrorStep,
     FaultStep,
     KillEngineStep,
     Moment,
+    PauseLeaderStep,
     PauseStep,
     Request,
     Target,
@@ -56,6 +58,8 @@ _WITHIN: Final = 0.25
 _LIVES: Final = 2
 #: What a worker had asked for as it was stopped has been answered after this long.
 _ON_ITS_WAY_NS: Final = 1_000_000_000
+#: A broker that stands still is taken for dead after 3 s, and others need a moment to lead.
+_FAILOVER_S: Final = 6.0
 #: Slow enough that there is input left when a worker comes back.
 _SLOWLY: Final = 5_000
 
@@ -429,6 +433,45 @@ KA.requirement(
         state=("at-least-once", "exactly-once"), survives=("broker",), transport=("kafka",)
     ),
     judges={kafka_leader_dies: _others_lead, kafka_leader_alone: _met_alone},
+)
+
+
+@scenario(*STATE_FIRST)
+def kafka_leader_moves(context: Context, rng: random.Random) -> Scenario:
+    asleep = PauseLeaderStep(
+        rng.choice(("staged", "fetched")),
+        fraction=round(rng.uniform(0.6, 0.8), 3),
+        seconds=_FAILOVER_S,
+    )
+    ended = _kill(rng, "leader", "committing", 0.2, 0.4, grace_s=GRACE_S)
+    return _kills(context, ended, asleep, rate=_SLOWLY)
+
+
+def _moved(history: History) -> None:
+    """Beside that, others came to lead what it led."""
+    _others_lead(history)
+    for fault in history.faults:
+        if not fault.moved:
+            raise Unknown(
+                Reason.NOTHING_IN_FLIGHT,
+                "a partition that the broker led and others lead instead",
+                f"none, at {fault.text}",
+            )
+
+
+KA.requirement(
+    "KA-HAND-OVER",
+    "leaders and coordinators that move cost nothing",
+    """Of three brokers one ends in good order, as in a rolling restart: it hands over what it leads
+    and coordinates, and gets that back once it is there again. Then one stands still until others
+    lead, and wakes in the belief that it leads.
+    If it fails, output was acknowledged before the followers had it (acks=1), nobody looked whether
+    it had arrived, or "not the leader" or "not the coordinator" was taken for a success.""",
+    clauses="eut-one-cut kafka-broker kafka-leader app-count-again",
+    needs=Needs(
+        state=("at-least-once", "exactly-once"), survives=("broker",), transport=("kafka",)
+    ),
+    judges={kafka_leader_moves: _moved},
 )
 
 
