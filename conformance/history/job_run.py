@@ -41,13 +41,20 @@ Do = Literal[
     "downgrade",
     "kill-broker",
     "kill-leader",
+    "end-leader",
 ]
 Target = Literal["worker", "engine", "broker", "leader", "connections"]
 KILL_BROKER: Final = "kill-broker"
 #: Of one broker of three, in whose place others lead.
 KILL_LEADER: Final = "kill-leader"
+#: By SIGTERM, on which it hands over what it leads.
+END_LEADER: Final = "end-leader"
 #: What is done to brokers -> what it is done to.
-OF_BROKERS: Final[Mapping[Do, Target]] = {KILL_BROKER: "broker", KILL_LEADER: "leader"}
+OF_BROKERS: Final[Mapping[Do, Target]] = {
+    KILL_BROKER: "broker",
+    KILL_LEADER: "leader",
+    END_LEADER: "leader",
+}
 #: The job ends, by SIGTERM at any time or by SIGKILL at a moment, and another version goes on.
 REPLACES: Final = ("upgrade", "downgrade")
 #: What is done to connections.
@@ -107,6 +114,7 @@ class Fired:
             "kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)",
             "kill-broker": "killed, and started again", "refuse": "reset, and none was taken",
             "kill-leader": "killed, and others lead",
+            "end-leader": "ended (SIGTERM), and others lead",
             "slow": "answered late", "error": _answered(self.at),
             "upgrade": "ended, for the next version",
             "downgrade": "ended, for the version before",

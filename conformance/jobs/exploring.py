@@ -30,8 +30,8 @@ Strikes = tuple[Strike, ...]
 MOST_FAULTS: Final = 5
 #: How often each fault is drawn: most mistakes are shown by a death.
 _WEIGHTS: Final[Mapping[Do, int]] = {
-    "kill": 6, "pause": 2, "kill-broker": 1, "kill-leader": 1, "restart": 1, "cut": 2,
-    "refuse": 1, "slow": 1, "error": 1,
+    "kill": 6, "pause": 2, "kill-broker": 1, "kill-leader": 1, "end-leader": 1, "restart": 1,
+    "cut": 2, "refuse": 1, "slow": 1, "error": 1,
 }  # fmt: skip
 _LATEST: Final = 6
 _NAME: Final = PREFIX + "drawn"
@@ -61,7 +61,7 @@ def _strike(moments: Sequence[str], weights: Mapping[Do, int], chance: random.Ra
         longest_s = SLOW_S if do == "slow" else max(REFUSED_S)
         return Strike(do, at, seconds=round(chance.uniform(0.5, longest_s), 1))
     nth = chance.randint(1, _LATEST) if at else 1
-    if do in ("cut", "kill-broker"):
+    if do in ("cut", "kill-broker", "end-leader"):
         return Strike(do, at, nth)
     if do == "kill-leader":
         return Strike(do, at, nth, seconds=chance.choice((0.0, ALONE_S)))

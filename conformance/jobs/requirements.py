@@ -183,8 +183,10 @@ JB: Final = {
             "nothing acknowledged is lost as another broker leads",
             "Of three brokers that keep each record three times, one dies, twice: with a commit "
             "under way, and as it alone has what it acknowledged to a client that does not wait "
-            "for the others. If it fails, output was acknowledged by one broker only (acks=1), a "
-            "topic of the job's own has one copy, or the job knows one broker only.",
+            "for the others; and one ends in good order, as in a rolling restart, hands over what "
+            "it leads, and leads again once it is back. If it fails, output was acknowledged by "
+            "one broker only (acks=1), a topic of the job's own has one copy, or the job knows one "
+            "broker only.",
         ),
         _requirement(
             "JB-POISON",

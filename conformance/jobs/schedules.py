@@ -16,6 +16,7 @@ from tickproof.conformance import strict_toml
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import PREFIX, Failure, name_of
 from tickproof.conformance.history.job_run import (
+    END_LEADER,
     KILL_BROKER,
     KILL_LEADER,
     OF_BROKERS,
@@ -34,8 +35,13 @@ MOMENTS: Final = (
     "fetched", *PLAIN, *STAGED, *COMMIT, *JOIN, *OFFSETS, *GROUP, *IN_DATABASE, IDLE,
 )  # fmt: skip
 _LASTING: Final = ("refuse", "slow")
-#: Target -> what is done to it by a kill.
-_KILLS: Final[Mapping[str, Do]] = {target: do for do, target in OF_BROKERS.items()}
+#: What a file says is done, and to which brokers -> what a strike says.
+_OF_BROKERS: Final[Mapping[tuple[str, str | None], Do]] = {
+    ("kill", "broker"): KILL_BROKER,
+    ("kill", "leader"): KILL_LEADER,
+    ("restart", "leader"): END_LEADER,
+}
+_WORDS: Final = {do: word for (word, _), do in _OF_BROKERS.items()}
 
 
 def _of_moments(name: str) -> str:
@@ -75,15 +81,16 @@ class Fault(Table):
         if (self.target is None) != (self.do in OF_CONNECTIONS):
             known = "no target" if self.target else "worker or engine"
             raise wrong(f"{known} for {self.do}", self.target, "target")
-        of_broker = self.target in _KILLS
-        if of_broker and self.do != "kill":
-            raise wrong(f"worker or engine for {self.do}", self.target, "target")
+        of_broker = self.target in OF_BROKERS.values()
+        if of_broker and (self.do, self.target) not in _OF_BROKERS:
+            leader = ", or leader," if self.do == "restart" else ""
+            raise wrong(f"worker or engine{leader} for {self.do}", self.target, "target")
         if self.do in REPLACES and self.target != "engine":
             raise wrong(f"engine for {self.do}", self.target, "target")
         if (self.seconds is None) == (self.do in _LASTING):
             expected = "a number" if self.seconds is None else f"none for {self.do}"
             raise wrong(expected, self.seconds, "seconds")
-        if self.alone_s and self.target != "leader":
+        if self.alone_s and (self.do, self.target) != ("kill", "leader"):
             raise wrong("none but for a kill of leader", self.alone_s, "alone_s")
         if self.delay_s and (self.do not in ("kill", "restart") or of_broker):
             raise wrong(
@@ -101,7 +108,7 @@ class Fault(Table):
 
     def strike(self) -> Strike:
         """Return what is to be done in a run."""
-        do = _KILLS.get(self.target or "", self.do)
+        do = _OF_BROKERS.get((self.do, self.target), self.do)
         lasts_s = self.delay_s or self.seconds or self.alone_s or 0.0
         whole, at = self.target == "engine", self.at or ""
         return Strike(do, at, self.nth, whole, lasts_s, self.down, self.beside)
@@ -154,7 +161,7 @@ def to_toml(strikes: Sequence[Strike], failure: Failure | None = None) -> str:
 def _row(strike: Strike) -> Fault:
     lasting, alone = strike.do in _LASTING, strike.do == KILL_LEADER
     return Fault(
-        do="kill" if strike.do == KILL_BROKER or strike.do == KILL_LEADER else strike.do,
+        do=_WORDS.get(strike.do, strike.do),  # type: ignore[arg-type]
         target=None if strike.target == "connections" else strike.target,
         at=strike.at or None,
         nth=strike.nth,

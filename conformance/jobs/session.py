@@ -502,7 +502,7 @@ class Session:
         """Yield the runs in which brokers die."""
         seen = [one for one in moments if one not in trial.IN_DATABASE] or ["fetched"]
         yield again("broker", strikes=[Strike("kill-broker", seen[at], 2) for at in (0, -1)])
-        leaders = [Strike("kill-leader", seen[0], 2)]
+        leaders = [Strike("kill-leader", seen[0], 2), Strike("end-leader", seen[-1], 2)]
         if any(one.kind == "topic" for one in self._job.outputs.values()):
             acked = (one.acked for one in (PLAIN, STAGED) if calm.moments[one.acked] >= FEWEST)
             leaders.append(Strike("kill-leader", next(acked, ""), seconds=ALONE_S))

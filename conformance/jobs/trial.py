@@ -28,9 +28,10 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.fault_steps import GRACE_S
 from tickproof.conformance.history.job_run import (
+    END_LEADER,
     KILL_BROKER,
-    KILL_LEADER,
     OF_BROKERS,
     REPLACES,
     Fired,
@@ -427,7 +428,7 @@ class Trial:
         fixed += [table.topic for table in self._job.outputs.values()]
         killed = any(strike.do in OF_BROKERS for strike in self._plan.strikes)
         if self._job.table.group or any(fixed) or killed or self._plan.alone:
-            several = any(strike.do == KILL_LEADER for strike in self._plan.strikes)
+            several = any(strike.target == "leader" for strike in self._plan.strikes)
             self._broker = stack.enter_context(Broker(nodes=REPLICAS if several else 1))
             return self._broker.address
         return shared_broker.address()
@@ -1336,7 +1337,7 @@ class Trial:
         return told
 
     def _kill_broker(self, strike: Strike, connection: int, held: Future[bool] | None) -> None:
-        """Kill the broker, which is started again on its data, or the leader among several."""
+        """End the broker, which is started again on its data, or the leader among several."""
         assert self._brokers is not None
         fetched = self._fetched(None)
         under_way = self._under_way(strike, held is not None, connection)
@@ -1344,10 +1345,13 @@ class Trial:
             self._brokers.restart()
             self._note(strike, "the broker", fetched, under_way)
             return
-        if strike.seconds and held is not None:
-            held.set_result(False)  # output has to reach the one that is alone
+        grace_s = GRACE_S if strike.do == END_LEADER else 0.0
+        if (strike.seconds or grace_s) and held is not None:
+            held.set_result(False)  # it has to reach the one that is alone, or that hands over
         try:
-            facts = self._brokers.kill_leader(connection, strike.seconds, wait=self._feed_for)
+            facts = self._brokers.kill_leader(
+                connection, strike.seconds, grace_s, wait=self._feed_for
+            )
         except LookupError:  # on a busy machine the others may lag behind
             facts, under_way = {"alone": 0, "waiting": 0}, ""
         if strike.seconds:

@@ -41,7 +41,7 @@ def test_the_same_seed_draws_the_same_and_only_what_is_claimed(
     assert len({*made}) == 300
     struck = [one for some in made for one in some]
     assert {one.at for one in struck} == {"", *MOMENTS}
-    for do in ("kill-broker", "kill-leader"):
+    for do in ("kill-broker", "kill-leader", "end-leader"):
         assert (do in {one.do for one in struck}) == ("broker" in survives)
     killed = {one.whole for one in struck if one.do == "kill"}
     assert killed == {name == "engine" for name in survives if name != "broker"}

@@ -358,7 +358,7 @@ def test_output_without_a_transaction_is_answered_with_an_error(
     assert played.get("error") == ([Strike("error", "append-received", 2)] * 2 if errs else None)
 
 
-@pytest.mark.parametrize(("name", "strikes"), [("totals-sql", 1), ("totals-kafka", 2)])
+@pytest.mark.parametrize(("name", "strikes"), [("totals-sql", 2), ("totals-kafka", 3)])
 def test_a_leader_is_alone_only_with_output_to_kafka(
     tmp_path: Path, name: str, strikes: int
 ) -> None:
