@@ -6,8 +6,9 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tickproof.conformance.engines import process_table
@@ -23,12 +24,13 @@ def launch(
     workspace: Workspace,
     isolation: Isolation,
     ports: Sequence[int] = (),
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[subprocess.Popen[bytes], dict[str, int]]:
     """Start ``command`` below a reaper; return the reaper and descriptors by name.
 
-    ``ports``: those to listen on in a sandbox. stdin, stdout, stderr: the engine's. control,
-    status: to and from the reaper. wake, waker: the two ends of a pipe of the kit's own. All are
-    non-blocking, and the caller closes them.
+    ``ports``: those to listen on in a sandbox. ``variables`` are added to its environment. stdin,
+    stdout, stderr: the engine's. control, status: to and from the reaper. wake, waker: the two
+    ends of a pipe of the kit's own. All are non-blocking, and the caller closes them.
     """
     control_read, control_write = os.pipe()
     status_read, status_write = (end.detach() for end in socket.socketpair())
@@ -37,7 +39,7 @@ def launch(
     # pytest names the scenario in one of its own.
     unwanted = (process_table.RUN_VARIABLE, "PYTEST_")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
-    environment["TMPDIR"] = str(workspace.tmp)
+    environment |= {"TMPDIR": str(workspace.tmp), **variables}
     network = isolation.network
     spaces = [] if network is None else [network.user, *network.spaces]
     try:

@@ -12,6 +12,8 @@ QUOTED = 4096
 #: So much standard error is kept of a run.
 MAX_STDERR = 64 << 20
 TAIL_LINES = 32
+#: Stands in place of a secret.
+MASKED = b"***"
 
 _TAIL_BYTES = 64 << 10
 
@@ -49,17 +51,48 @@ class LineSplitter:
         return bytes(self._held)
 
 
-class StderrLog:
-    """Appends to ``path`` up to ``limit`` bytes in all, then says so once and drops."""
+class Mask:
+    """Replaces a secret in a stream of chunks, which may cut it anywhere."""
 
-    def __init__(self, path: Path, limit: int = MAX_STDERR) -> None:
+    def __init__(self, secret: str = "") -> None:
+        self._secret = secret.encode()
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return what may be shown; a chunk may end with the beginning of the secret."""
+        if not self._secret:
+            return chunk
+        shown = (self._held + chunk).replace(self._secret, MASKED)
+        begun = next(
+            (n for n in range(len(self._secret) - 1, 0, -1) if shown.endswith(self._secret[:n])), 0
+        )
+        self._held = shown[len(shown) - begun :]
+        return shown[: len(shown) - begun]
+
+    def rest(self) -> bytes:
+        """Return what was held back at the end."""
+        held, self._held = self._held, b""
+        return held
+
+
+class StderrLog:
+    """Appends to ``path`` up to ``limit`` bytes in all, then says so once and drops.
+
+    secret: is shown as MASKED.
+    """
+
+    def __init__(self, path: Path, limit: int = MAX_STDERR, secret: str = "") -> None:
         self._file = path.open("ab", buffering=0)
+        self._mask = Mask(secret)
         self._limit = limit
         self._size = self._file.tell()
         self._tail = b""
 
     def write(self, chunk: bytes) -> None:
         """Keep a chunk; raises OSError when the disk is full."""
+        self._keep(self._mask.feed(chunk))
+
+    def _keep(self, chunk: bytes) -> None:
         self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
         room = self._limit - self._size
         # A restarted engine appends to the same file: full before is full now, said already.
@@ -76,5 +109,8 @@ class StderrLog:
         return tuple(lines[-TAIL_LINES:])
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; raises OSError when the disk is full."""
+        try:
+            self._keep(self._mask.rest())
+        finally:
+            self._file.close()

@@ -25,6 +25,7 @@ from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation, Leve
 from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
 from tickproof.conformance.engines.process_info import ProcessInfo, paused
+from tickproof.conformance.engines.security import Access
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, Roster, Unsettled
 from tickproof.conformance.engines.workspace import Workspace
@@ -51,7 +52,8 @@ class Engine:
     ``on_line(direction, line, t_ns)`` sees every control line, "to" or "from" the engine, one
     at a time and before it has any effect; it must not call the engine. Standard error goes to
     ``stderr_path``. ``workspace`` is the caller's to remove. ``clock`` measures time limits; its
-    progress is that of the run. Safe from any thread.
+    progress is that of the run. ``access`` is told in variables, and its password is masked in what
+    the engine writes. Safe from any thread.
     """
 
     def __init__(
@@ -67,8 +69,10 @@ class Engine:
         clock: FairClock | None = None,
         style: Style = Style(),  # noqa: B008 - it cannot be changed
         extra: Mapping[str, Any] = MappingProxyType({}),
+        access: Access | None = None,
     ) -> None:
         self.spec = spec
+        self._access = access
         self.run_id = run_id
         self.workspace = workspace
         self.isolation = isolation
@@ -113,12 +117,16 @@ class Engine:
             command = self.spec.command()
         except InvalidFile as error:
             raise EngineFailure(Code.NOT_FOUND, str(error)) from error
-        self._stderr = StderrLog(self._stderr_path, self._stderr_limit)
+        self._stderr = self._stderr_log(self._stderr_path)
         self.workspace.begin_life()
         self.isolation.prepare(self.workspace)
+        environment: dict[str, str] = {}
+        if self._access is not None:
+            self._access.write_ca(self.workspace.tmp)
+            environment = self._access.environment(self.workspace.tmp)
         with on_cores(cores):
             self._reaper, self._open = launch(
-                command, self.run_id, self.workspace, self.isolation, ports
+                command, self.run_id, self.workspace, self.isolation, ports, environment
             )
         self._started = True
         self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)
@@ -148,11 +156,15 @@ class Engine:
         self._write_stderr_to(Path(os.devnull), lambda *_: None)
 
     def _write_stderr_to(self, path: Path, on_line: OnLine) -> None:
-        stderr = StderrLog(path, self._stderr_limit)
+        stderr = self._stderr_log(path)
         with self._line_lock:
             self._on_line = on_line
             before, self._stderr = self._stderr, stderr
         before.close()
+
+    def _stderr_log(self, path: Path) -> StderrLog:
+        secret = self._access.password if self._access is not None else ""
+        return StderrLog(path, self._stderr_limit, secret)
 
     # -- talk ----------------------------------------------------------------
 

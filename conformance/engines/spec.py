@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Self
 
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.engines import toml_model
+from tickproof.conformance.engines.security import PLAINTEXT, Security
 from tickproof.conformance.errors import InvalidFile, KitStopped, out_of_reach
 from tickproof.conformance.scenario import Claims, survived
 from tickproof.conformance.text import shown
@@ -92,7 +93,10 @@ class EngineSpec:
         self.kafka: KafkaTimeouts | None = None
         #: Of the clients that produce its input.
         self.partitioner = ""
+        #: Of the listener that its clients reach.
+        self.security: Security = PLAINTEXT
         if kafka is not None:
+            self.security = kafka.asked_security()
             self.kafka = KafkaTimeouts(kafka.session_timeout_ms, kafka.transaction_timeout_ms)
             self.partitioner = kafka.partitioner
         recovery_s = engine.recovery_timeout_s

@@ -8,6 +8,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from tickproof.conformance.engines.security import (
+    DEFAULT_MECHANISM,
+    Mechanism,
+    Security,
+    SecurityProtocol,
+)
+from tickproof.conformance.engines.security import conflicts as security_conflicts
 from tickproof.conformance.scenario import Death, Step
 from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted, wrong
 from tickproof.conformance.text import shown
@@ -85,12 +92,18 @@ class RolesTable(Table):
 
 
 class KafkaTable(Table):
-    """[kafka]: the timeouts of the engine's clients, and how its input is placed."""
+    """[kafka]: the timeouts of the engine's clients, their security, and how input is placed."""
 
     session_timeout_ms: Timeout
     transaction_timeout_ms: Timeout
     partitioner: Partitioner = "murmur2"
+    security: SecurityProtocol = "plaintext"
+    sasl_mechanism: Mechanism | None = None
     roles: RolesTable | None = None
+
+    def asked_security(self) -> Security:
+        """Return what the clients of the engine are set to."""
+        return Security(self.security, self.sasl_mechanism or DEFAULT_MECHANISM)
 
 
 class ControlTable(Table):
@@ -271,7 +284,10 @@ def _transport_errors(data: dict[str, Any]) -> list[str]:
         return ['[kafka]: missing; required where transports is ["kafka"]']
     if not kafka and "kafka" in data:
         return ['[kafka]: expected only where transports is ["kafka"]']
-    return _hosts_errors(data.get("hosts"), data.get("kafka"))
+    table = data.get("kafka")
+    table = table if isinstance(table, dict) else {}
+    found = security_conflicts("[kafka]", table.get("security"), table.get("sasl_mechanism"))
+    return [*found, *_hosts_errors(data.get("hosts"), data.get("kafka"))]
 
 
 def _survives_errors(data: dict[str, Any]) -> list[str]:

@@ -15,6 +15,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from tickproof.conformance import strict_toml
+from tickproof.conformance.engines.security import (
+    DEFAULT_MECHANISM,
+    Mechanism,
+    Security,
+    SecurityProtocol,
+)
+from tickproof.conformance.engines.security import conflicts as security_conflicts
 from tickproof.conformance.engines.toml_model import (
     Argument,
     Partitioner,
@@ -90,7 +97,8 @@ class JobTable(Table):
     render: files beside job.toml; {rendered} is the folder of a worker's copies, with placeholders
     filled in. listen: the port of the broker, for a job that cannot be told one. schemas: what a
     stub of a schema registry, {registry}, has at first, the file of a schema by its subject.
-    checkpoint: of the query of Structured Streaming that the job is.
+    checkpoint: of the query of Structured Streaming that the job is. security, sasl_mechanism: of
+    its Kafka clients.
     """
 
     argv: list[Argument] = Field(min_length=1)
@@ -107,6 +115,8 @@ class JobTable(Table):
     startup_timeout_s: Seconds = 60.0
     run_timeout_s: Seconds = 300.0
     keep_timeouts: bool = False
+    security: SecurityProtocol = "plaintext"
+    sasl_mechanism: Mechanism | None = None
 
 
 class InputTable(Table):
@@ -236,6 +246,11 @@ class Job:
         #: Those that have rows: all but the one for dead letters.
         self.judged_outputs = [one for one in self.outputs if one != self.claims.dead_letter]
 
+    @property
+    def security(self) -> Security:
+        """What its Kafka clients are set to."""
+        return Security(self.table.security, self.table.sasl_mechanism or DEFAULT_MECHANISM)
+
     def claiming(self, **claims: Any) -> Job:
         """Return the same job with other keys of [claims]; raises InvalidFile."""
         return self._with("claims", claims)
@@ -344,6 +359,7 @@ def _conflicts(job: Job) -> Iterable[str]:
     for name, out in job.outputs.items():
         yield from _output_conflicts(f"[outputs.{name}]", out)
     yield from _poison_conflicts(job)
+    yield from security_conflicts("[job]", job.table.security, job.table.sasl_mechanism)
     if job.claims.workers and job.table.roles:
         yield "[claims] workers: expected none beside roles, where one command starts all"
     if job.claims.workers == job.workers:
@@ -414,6 +430,7 @@ def _placeholders(job: Job) -> set[str]:
     known = {"bootstrap", "group", "state", "here", "python", "java_home"}
     known |= {"worker"} if job.table.roles is None else set()  # one command starts all
     known |= {"rendered"} if job.table.render else set()
+    known |= job.security.names()
     known |= {"registry"} if job.table.schemas is not None else set()
     known |= {f"inputs.{name}" for name in job.inputs}
     served = (name for name, out in job.outputs.items() if out.url == POSTGRESQL)

@@ -26,6 +26,7 @@ from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
+from tickproof.conformance.engines.security import Access
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.fault_steps import GRACE_S
@@ -62,6 +63,7 @@ from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker, BrokerAddress
 from tickproof.conformance.kafka.broker_settings import REPLICAS
 from tickproof.conformance.kafka.cluster import LIMIT_S, Cluster, client_library
+from tickproof.conformance.kafka.entrance import entrance
 from tickproof.conformance.kafka.input_writer import InputWriter
 from tickproof.conformance.kafka.names import collides
 from tickproof.conformance.kafka.own_brokers import OwnBrokers
@@ -335,6 +337,8 @@ class Trial:
         self._ledger: Ledger | None = None
         self._registry: Registry | None = None
         self._broker: Broker | None = None
+        #: What the job's Kafka clients need beside an address, None if all is plaintext.
+        self._access: Access | None = None
         self._brokers: OwnBrokers | None = None
         #: Numbers of connections to what is not Kafka.
         self._numbers = itertools.count(-1, -1)
@@ -378,6 +382,8 @@ class Trial:
         """Make the topics, and open the proxy before the broker."""
         address = self._address(stack)
         self._cluster = Cluster(address.kit)
+        way_in = entrance(address, self._job.security)  # before the topics, see there
+        self._access = way_in.access
         topics = {self._topic(n): t.partitions for n, t in self._job.inputs.items()}
         out = {n: t for n, t in self._job.outputs.items() if t.kind == "topic"}
         topics |= {self._out_topic(n): t.partitions for n, t in out.items()}
@@ -385,7 +391,9 @@ class Trial:
         stack.callback(self._cluster.delete, topics)
         streams = {self._topic(n): at for at, n in enumerate(self._inputs)}
         roles = Roles(streams, {self._out_topic(n) for n in out})
-        self._proxy = Proxy(address.engine_ports, roles, lambda *_, **__: None, self._observe)
+        self._proxy = Proxy(
+            way_in.ports, roles, lambda *_, **__: None, self._observe, tls=way_in.tls
+        )
         self._proxy.fetched = self._read
         stack.enter_context(self._proxy)
         self._proxy.greeted = self._greeted
@@ -469,6 +477,8 @@ class Trial:
         values = {"bootstrap": bootstrap, "group": self._group, "state": str(self._state)}
         values |= {"rendered": str(self._workspace.cwd / "{worker}")}
         values |= {f"inputs.{name}": self._topic(name) for name in self._inputs}
+        if self._access is not None:
+            values |= self._access.values(self._workspace.tmp)
         if self._registry is not None:
             values["registry"] = self._registry.url
         if self._database is not None:
@@ -546,6 +556,7 @@ class Trial:
             self._workspace,
             isolation=isolation,
             clock=self._clock,
+            access=self._access,
         )
         stack.callback(self._end_engine)
         stack.enter_context(Pulse(self._clock, self._moves, self._living))

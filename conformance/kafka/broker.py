@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
+import secrets
 import signal
 import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from tickproof.conformance.kafka.broker_settings import (
     CONTROLLER,
     HOST,
     Ports,
+    User,
     broker_alone,
     combined,
     controller_alone,
@@ -36,6 +38,8 @@ START_S: Final = 90.0
 #: For others to lead, of which a broker that is silent has 3 s.
 FAILOVER_S: Final = 20.0
 HEAP_MB: Final = 512
+#: Of engines that log in.
+USER: Final = "tickproof"
 _CONNECT_S: Final = 1.0
 _LOOK_S: Final = 0.02
 _FORMATTED: Final = Path(__file__).with_name("formatted")
@@ -55,7 +59,8 @@ class BrokerAddress:
     clients of its port in ``engine_ports`` about itself is that port of HOST: a proxy stands
     before it, and puts its own address there. transaction_version: of `TRANSACTION_VERSIONS`, None
     where nobody knows. outlives: it was there before, and runs clean up behind themselves.
-    pid: of the broker that the kit has started, 0 for another.
+    pid: of the broker that the kit has started, 0 for another. login_ports: as engine_ports, for
+    clients that log in with username and password; empty for another broker than the kit's.
     """
 
     kit: str
@@ -63,6 +68,9 @@ class BrokerAddress:
     transaction_version: int | None = 2
     outlives: bool = False
     pid: int = 0
+    login_ports: Sequence[int] = ()
+    username: str = ""
+    password: str = field(default="", repr=False)
 
 
 @dataclass
@@ -107,19 +115,27 @@ class Broker:
         self._java = jars.find_java(), jars.bring(jars.load(jars.BROKER)), f"-Xmx{heap_mb}m"
         began = time.monotonic()
         # Bound for as long as it lives: nobody else gets the ports before it, or after its death.
-        self._reserved = _reserve(kit_port, engine_port, *[0] * (3 * nodes - 1))
+        self._reserved = _reserve(kit_port, engine_port, *[0] * (4 * nodes - 1))
         *ports, controller = (held.getsockname()[1] for held in self._reserved)
-        kit, engine, peers = (ports[which::3] for which in range(3))
+        kit, engine, login, peers = (ports[which::4] for which in range(4))
         self._replication = Replication(peers) if nodes > 1 else None
         named = self._replication.ports if self._replication else peers
+        # Hex digits: they look the same in settings, in JSON and in addresses.
+        self._user = User(USER, secrets.token_hex(16))
         self.address = BrokerAddress(
-            ",".join(f"{HOST}:{port}" for port in kit), engine, transaction_version
+            ",".join(f"{HOST}:{port}" for port in kit),
+            engine,
+            transaction_version,
+            login_ports=login,
+            username=self._user.name,
+            password=self._user.password,
         )
         self._workspace = Workspace()
         self._id = _new_id()
         self._nodes: list[_Node] = []
         try:
-            brokers = [Ports(*of_one) for of_one in zip(kit, engine, peers, named, strict=True)]
+            by_broker = zip(kit, engine, login, peers, named, strict=True)
+            brokers = [Ports(*of_one) for of_one in by_broker]
             self._nodes += self._lay_out(brokers, controller)
             for node in self._nodes:
                 node.start()
@@ -248,11 +264,12 @@ class Broker:
     def _lay_out(self, brokers: Sequence[Ports], controller: int) -> Iterator[_Node]:
         """Write settings and folders; one broker is its own controller, several have another."""
         if len(brokers) == 1:
-            yield self._made(1, combined(brokers[0], controller), leads=True)
+            yield self._made(1, combined(brokers[0], controller, self._user), leads=True)
             return
         yield self._made(CONTROLLER, controller_alone(controller), leads=True)
         for number, ports in enumerate(brokers, 1):
-            yield self._made(number, broker_alone(number, ports, controller), leads=False)
+            settings = broker_alone(number, ports, controller, self._user)
+            yield self._made(number, settings, leads=False)
 
     def _made(self, number: int, settings: Mapping[str, str], *, leads: bool) -> _Node:
         """Write the settings of a node, and its folder of data as formatting would leave it."""
@@ -330,4 +347,5 @@ def _new_id() -> str:
 
 
 def _write_properties(path: Path, settings: dict[str, str]) -> None:
+    path.touch(0o600)  # it may hold a password
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")

@@ -11,6 +11,9 @@ SHORTEST_HEARTBEAT_MS: Final = 300
 REPLICAS: Final = 3
 #: The node that says who leads, where it is not the only broker.
 CONTROLLER: Final = 100
+#: The listener for engines that log in.
+_LOGIN: Final = "ENGINE_LOGIN"
+_SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 #: What differs from Kafka's own defaults, beside names, ports and folders.
 SETTINGS: Final = {
     "auto.leader.rebalance.enable": "false",
@@ -51,15 +54,26 @@ CLUSTER_SETTINGS: Final = {
 
 
 class Ports(NamedTuple):
-    """Ports of a broker: for the kit, for engines, for its peers, and what it tells those."""
+    """Ports of a broker: for the kit, for engines without and with a login, for its peers.
+
+    told_peers: what it tells those.
+    """
 
     kit: int
     engine: int
+    login: int
     peer: int
     told_peers: int
 
 
-def combined(ports: Ports, controller: int) -> dict[str, str]:
+class User(NamedTuple):
+    """Who may come in by the listener with a login."""
+
+    name: str
+    password: str
+
+
+def combined(ports: Ports, controller: int, user: User) -> dict[str, str]:
     """Return the settings of the only broker, its own controller at the port ``controller``."""
     clients = _clients(ports)
     return _common(1, controller) | {
@@ -68,6 +82,7 @@ def combined(ports: Ports, controller: int) -> dict[str, str]:
         "listeners": f"{clients},{_listener('CONTROLLER', controller)}",
         "advertised.listeners": clients,
         "inter.broker.listener.name": "KIT",
+        **_login(user),
         **_copies(1),
     }
 
@@ -83,7 +98,7 @@ def controller_alone(controller: int) -> dict[str, str]:
     }
 
 
-def broker_alone(number: int, ports: Ports, controller: int) -> dict[str, str]:
+def broker_alone(number: int, ports: Ports, controller: int, user: User) -> dict[str, str]:
     """Return the settings of a broker of a cluster, whose controller is at a port."""
     clients = _clients(ports)
     return _common(CONTROLLER, controller) | {
@@ -92,6 +107,7 @@ def broker_alone(number: int, ports: Ports, controller: int) -> dict[str, str]:
         "listeners": f"{clients},{_listener('PEER', ports.peer)}",
         "advertised.listeners": f"{clients},{_listener('PEER', ports.told_peers)}",
         "inter.broker.listener.name": "PEER",
+        **_login(user),
         **_copies(REPLICAS),
         **CLUSTER_SETTINGS,
     }
@@ -99,11 +115,25 @@ def broker_alone(number: int, ports: Ports, controller: int) -> dict[str, str]:
 
 def _common(leads: int, controller: int) -> dict[str, str]:
     """Return what all nodes know; leads: the number of the controller."""
-    names = ("KIT", "ENGINE", "PEER", "CONTROLLER")
+    plain = ("KIT", "ENGINE", "PEER", "CONTROLLER")
+    protocols = [f"{name}:PLAINTEXT" for name in plain] + [f"{_LOGIN}:SASL_PLAINTEXT"]
     return SETTINGS | {
         "controller.quorum.voters": f"{leads}@{HOST}:{controller}",
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+        "listener.security.protocol.map": ",".join(protocols),
+    }
+
+
+def _login(user: User) -> dict[str, str]:
+    """Return how clients log in who have to; users of SCRAM are no settings, but records."""
+    listener = f"listener.name.{_LOGIN.lower()}"
+    modules = "org.apache.kafka.common.security"
+    plain = f'{modules}.plain.PlainLoginModule required user_{user.name}="{user.password}";'
+    scram = f"{modules}.scram.ScramLoginModule required;"
+    return {
+        f"{listener}.sasl.enabled.mechanisms": ",".join(("PLAIN", *_SCRAM)),
+        f"{listener}.plain.sasl.jaas.config": plain,
+        **{f"{listener}.{one.lower()}.sasl.jaas.config": scram for one in _SCRAM},
     }
 
 
@@ -120,7 +150,8 @@ def _copies(number: int) -> dict[str, str]:
 
 
 def _clients(ports: Ports) -> str:
-    return f"{_listener('KIT', ports.kit)},{_listener('ENGINE', ports.engine)}"
+    named = (("KIT", ports.kit), ("ENGINE", ports.engine), (_LOGIN, ports.login))
+    return ",".join(_listener(name, port) for name, port in named)
 
 
 def _listener(name: str, port: int) -> str:

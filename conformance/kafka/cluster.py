@@ -31,6 +31,8 @@ PASSING: Final = (
     "_WAIT_COORD", "_WAIT_CACHE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "_NOENT",
 )  # fmt: skip
 
+#: Rounds of hashing of a password, the fewest that Kafka takes.
+_ITERATIONS: Final = 4096
 #: The number of the broker that leads a partition without a leader.
 NOBODY: Final = -1
 
@@ -255,6 +257,24 @@ class Cluster:
             patiently(request, limit_s)
         except (self._kafka.KafkaException, TimeoutError) as error:
             what = f"cannot configure group {shown(group, 100)}"
+            raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
+
+    def add_user(self, name: str, password: str, mechanism: str, limit_s: float = LIMIT_S) -> None:
+        """Add a user who logs in by a mechanism of SCRAM, or set the password of the user."""
+        admin = self._kafka.admin
+        known = admin.ScramMechanism[mechanism.replace("-", "_")]
+        wanted = admin.UserScramCredentialUpsertion(
+            name, admin.ScramCredentialInfo(known, _ITERATIONS), password.encode()
+        )
+
+        def request(left_s: float) -> Any:
+            futures = self._admin.alter_user_scram_credentials([wanted], request_timeout=left_s)
+            return futures[name].result(left_s)
+
+        try:
+            patiently(request, limit_s)
+        except (self._kafka.KafkaException, TimeoutError) as error:
+            what = f"cannot add user {shown(name, 100)}"
             raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
 
     def remake(

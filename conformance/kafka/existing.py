@@ -22,9 +22,16 @@ def reached(address: str, specs: Iterable[EngineSpec]) -> BrokerAddress:
     """Look at the cluster at host:port, and whether it takes what engines say in `[kafka]`.
 
     Raises KafkaUnavailable: no answer, several brokers, one that names another host than
-    `LOCAL_NAMES` to its clients, a timeout that it does not allow.
+    `LOCAL_NAMES` to its clients, a timeout that it does not allow; an engine that logs in.
     """
     where = f"--kafka {shown(address, 100)}"
+    specs = list(specs)
+    for spec in specs:
+        if spec.security.login:
+            raise KafkaUnavailable(
+                f"{where}: expected engines that do not log in, for no user of it is known; "
+                f'{spec.name} has security = "{spec.security.protocol}"'
+            )
     cluster = Cluster(address)
     brokers = cluster.brokers(_LIMIT_S)
     if len(brokers) != 1:

@@ -1,13 +1,12 @@
-"""Whole frames out of a socket that does not block, as asyncio reads it."""
+"""Whole frames out of a channel, as asyncio reads it."""
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import struct
 from collections.abc import Iterator
 from typing import Final
 
+from tickproof.conformance.kafka.channels import Channel
 from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.wire import MAX_FRAME
 from tickproof.conformance.log_server.frame_splitter import Truncated
@@ -42,8 +41,8 @@ class FrameStream:
     it was read.
     """
 
-    def __init__(self, sock: socket.socket, budget: Budget) -> None:
-        self._sock, self._budget = sock, budget
+    def __init__(self, channel: Channel, budget: Budget) -> None:
+        self._channel, self._budget = channel, budget
         self._buffer = bytearray(_LEAST)
         self._start = self._end = 0
 
@@ -56,10 +55,9 @@ class FrameStream:
 
         All frames that were whole have to be taken out before.
         """
-        loop = asyncio.get_running_loop()
         while not self._whole():
             self._make_room()
-            got = await loop.sock_recv_into(self._sock, memoryview(self._buffer)[self._end :])
+            got = await self._channel.receive_into(memoryview(self._buffer)[self._end :])
             if not got:
                 if self._end > self._start:
                     have = self._end - self._start

@@ -11,6 +11,7 @@ import asyncio
 import math
 import secrets
 import socket
+import ssl
 import threading
 import time
 import traceback
@@ -59,6 +60,7 @@ class Proxy:
     "group-received", "-added" and "-acked" of AddOffsetsToTxn. ``fetched(stream, partition, first,
     end)`` is called before records of input leave. Both are called in the thread of the proxy and
     must not block. ``sink`` delays the answers to output, by how far the input is fetched.
+    ``tls``: the server's side of TLS, which ends here; None: clients speak plain text.
 
     Raises OSError with the port in its text where the port is taken.
     """
@@ -72,8 +74,9 @@ class Proxy:
         port: int = 0,
         fetched: Callable[[int, int, int, int], None] | None = None,
         sink: tuple[Sink, Input] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        self.upstream_ports, self.event = upstream_ports, on_event
+        self.upstream_ports, self.event, self.tls = upstream_ports, on_event, tls
         self.observer: Observer = observer or (lambda _kind, _connection: None)
         self.fetched = fetched or (lambda _stream, _partition, _first, _end: None)
         self.sink = sink

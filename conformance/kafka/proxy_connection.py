@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import math
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from typing import Any, Final, Protocol
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka import metadata, refusals, wire
+from tickproof.conformance.kafka.channels import NoTls, PlainChannel, channel
 from tickproof.conformance.kafka.exchanges import COMMIT, PLAIN, STAGED, Conversation, Exchange
 from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.frame_stream import Budget, FrameStream, sized
@@ -53,6 +55,8 @@ class Hub(Protocol):
 
     #: Of the brokers, in the order of their numbers.
     upstream_ports: Sequence[int]
+    #: The server's side of TLS, None if clients speak plain text.
+    tls: ssl.SSLContext | None
     observer: Observer
     event: Callable[..., None]
     greeted: Callable[[ConnectionUse], None]
@@ -99,6 +103,7 @@ class Connection:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._hub, self.sock, self.use = hub, sock, use
+        self._channel = channel(sock, hub.tls)
         came_by = sock.getsockname()[:2]
         self._doors = metadata.doors(hub.upstream_ports, came_by)
         #: The number of the broker that it leads to.
@@ -126,7 +131,7 @@ class Connection:
     async def run(self) -> None:
         """Pass frames on until either end, or a fault, ends the connection."""
         try:
-            if await self._hub.connect(self._upstream, self.broker):
+            if await self._hub.connect(self._upstream, self.broker) and await self._channel.open():
                 await self._converse()
         except Broken:
             pass  # the fault that broke it has its own event
@@ -136,6 +141,8 @@ class Connection:
             self._note(EventKind.TRUNCATED, text=str(error))
         except OSError as error:
             self._note(EventKind.CONNECTION_LOST, text=str(error))
+        except NoTls as error:
+            self._note(EventKind.NOT_GREETED, text=f"no TLS: {error}")
         except Malformed as error:
             kind = EventKind.CONNECTION_LOST if self._greeted else EventKind.NOT_GREETED
             self._note(kind, text=f"no Kafka: {error}")
@@ -215,7 +222,7 @@ class Connection:
     # -- requests --------------------------------------------------------------------------
 
     async def _requests(self) -> None:
-        with contextlib.closing(FrameStream(self.sock, self._hub.budget)) as stream:
+        with contextlib.closing(FrameStream(self._channel, self._hub.budget)) as stream:
             while await stream.read():
                 for frame in stream.frames():
                     await self._request(frame)
@@ -288,7 +295,8 @@ class Connection:
 
     async def _answers(self) -> None:
         try:
-            with contextlib.closing(FrameStream(self._upstream, self._hub.budget)) as stream:
+            answers = PlainChannel(self._upstream)
+            with contextlib.closing(FrameStream(answers, self._hub.budget)) as stream:
                 while await stream.read():
                     for frame in stream.frames():
                         await self._may_pass()
@@ -439,7 +447,7 @@ class Connection:
             elif self._hub.sink and self._hub.sink[0].behaviour.pieces:
                 await self._send_in_pieces(frame, self._hub.sink[0])
             else:
-                await self._loop.sock_sendall(self.sock, frame)
+                await self._channel.send(frame)
         except OSError:
             # The other direction hears of it too, and knows what was left.
             self._client_gone = True
@@ -447,7 +455,7 @@ class Connection:
 
     async def _send_in_pieces(self, frame: memoryview, sink: Sink) -> None:
         for part in sink.pieces(frame):
-            await self._loop.sock_sendall(self.sock, part.data)
+            await self._channel.send(part.data)
             if part.pause_s:
                 await asyncio.sleep(part.pause_s)
 
@@ -458,7 +466,7 @@ class Connection:
                 await self._rest(fault, fault.fault.lag_s)
         await self._may_pass()
         for piece in pieces(frame, slowing):
-            await self._loop.sock_sendall(self.sock, piece.data)
+            await self._channel.send(piece.data)
             if piece.fault:
                 await self._rest(piece.fault, piece.pause_s)
 
@@ -475,7 +483,7 @@ class Connection:
         """Send half of an answer, reset all connections of the side."""
         self.breaking = True
         half = len(frame) // 2
-        await self._loop.sock_sendall(self.sock, frame[:half])
+        await self._channel.send(frame[:half])
         # A reset discards what has not reached the client.
         outbox, deadline = Outbox(self.sock), time.monotonic() + REACHED_S
         while (left := outbox.on_its_way()) and time.monotonic() < deadline:

@@ -25,6 +25,7 @@ from tickproof.conformance.engines.process import (
     ProcessInfo,
 )
 from tickproof.conformance.engines.process_table import Proc
+from tickproof.conformance.engines.security import Access
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member
 from tickproof.conformance.engines.workspace import Workspace
@@ -101,6 +102,8 @@ class EngineUnderTest:
         self._pool = None if self._loses_power else pool
         self._isolation, self._listen_on = isolation, listen_on
         self._completion, self._network = completion, isolation.network
+        #: What its Kafka clients need beside an address; the run sets it where there is such.
+        self.access: Access | None = None
         self._process: Engine | None = None
         #: Apps that this process has had before this run.
         self._served = 0
@@ -205,6 +208,7 @@ class EngineUnderTest:
             clock=self.clock,
             style=style(self._scenario, self._seed, self._lives),
             extra=self._extra,
+            access=self.access,
         )
         self._process, self._served = engine, 0
         cores = self._scenario.pace.engine_cores if self._scenario.pace else ()

@@ -14,12 +14,14 @@ import numpy as np
 
 from tickproof.conformance import apps
 from tickproof.conformance.apps.app import App
+from tickproof.conformance.engines.security import Access
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.controller import FaultController
 from tickproof.conformance.faults.kinds import meets_broker, meets_leader
 from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.broker_settings import REPLICAS
+from tickproof.conformance.kafka.entrance import entrance
 from tickproof.conformance.kafka.exchange import Exchange
 from tickproof.conformance.kafka.own_brokers import OwnBrokers
 from tickproof.conformance.kafka.proxy import Proxy
@@ -49,8 +51,10 @@ def open_over_kafka(
     event: Callable[..., None],
     tell: Callable[..., Any],
     port: int,
-) -> tuple[Proxy, Exchange, OwnBrokers | None]:
+) -> tuple[Proxy, Exchange, OwnBrokers | None, Access | None]:
     """Open both, in the ``stack`` that closes them, and the run's own brokers, if one dies.
+
+    The last is what the engine's clients need beside an address, if anything.
 
     Raises KafkaUnavailable, and OSError.
     """
@@ -64,6 +68,7 @@ def open_over_kafka(
     inputs = [_payloads(app, one) for one in built.partitions]
     expected = app.expected(inputs, spread_limit(decimals_of(built.recipe)))
     assert spec.kafka is not None
+    way_in = entrance(address, spec.security)  # before the topics, see there
     exchange = Exchange(
         address,
         scenario,
@@ -84,7 +89,9 @@ def open_over_kafka(
         return faults.observe(moment, connection)
 
     roles = Roles(exchange.inputs, {exchange.output})
-    proxy = Proxy(address.engine_ports, roles, event, observe, port, exchange.fetched, (sink, log))
+    proxy = Proxy(
+        way_in.ports, roles, event, observe, port, exchange.fetched, (sink, log), way_in.tls
+    )
     stack.enter_context(proxy)
     exchange.traffic = proxy.traffic
     tell(
@@ -96,10 +103,10 @@ def open_over_kafka(
     )
 
     if broker is None:
-        return proxy, exchange, None
+        return proxy, exchange, None, way_in.access
     own = OwnBrokers(broker, proxy, exchange.brokers_away)
     stack.callback(own.close)
-    return proxy, exchange, own
+    return proxy, exchange, own, way_in.access
 
 
 def _payloads(app: App, source: PartitionSource) -> np.ndarray:

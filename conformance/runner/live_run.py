@@ -158,6 +158,7 @@ class LiveRun:
             self.server.listen_on,
             opened.exchange.completion if opened.exchange else None,
         )
+        self.engine.access = opened.access
         self.engine.injector.brokers = opened.brokers
         self._follow()
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tickproof.conformance.engines.security import Access
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.controller import FaultController
 from tickproof.conformance.log_server.input_log import InputLog
@@ -31,6 +32,7 @@ class Servers:
 
     data: how the engine reaches it, for deploy; renewed: what of it is another after a restart.
     exchange: where it is reached over Kafka. brokers: those of this run alone, if it has some.
+    access: what the engine's clients need beside an address, None if all is plaintext.
     """
 
     server: LogServer | Proxy
@@ -39,6 +41,7 @@ class Servers:
     renewed: Callable[[], dict[str, Any]] = dict
     exchange: Exchange | None = None
     brokers: OwnBrokers | None = None
+    access: Access | None = None
 
     def reach(self, again: bool) -> dict[str, Any]:
         """Return the data member of a deploy, ``again`` after a restart."""
@@ -79,7 +82,7 @@ def open_servers(
     if spec.kafka is not None:
         from tickproof.conformance.runner.kafka_servers import open_over_kafka
 
-        proxy, exchange, brokers = open_over_kafka(
+        proxy, exchange, brokers, access = open_over_kafka(
             spec,
             scenario,
             built,
@@ -94,7 +97,9 @@ def open_servers(
             tell,
             port,
         )
-        servers = Servers(proxy, publisher, exchange.data, exchange=exchange, brokers=brokers)
+        servers = Servers(
+            proxy, publisher, exchange.data, exchange=exchange, brokers=brokers, access=access
+        )
     else:
         log_server = LogServer(log, recorder, sink, event, port, faults.observe, publisher)
         stack.enter_context(log_server)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.log_server.logbench import DEADLINE_S, until
 from tickproof.conformance.kafka import frame_stream
+from tickproof.conformance.kafka.channels import PlainChannel
 from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.frame_stream import BUDGET, Budget, FrameStream, sized
 from tickproof.conformance.kafka.proxy import Proxy
@@ -39,7 +40,7 @@ def through(bodies: list[bytes], budget: Budget) -> list[bytes]:
     async def read() -> list[bytes]:
         found = []
         there.setblocking(False)
-        with contextlib.closing(FrameStream(there, budget)) as stream:
+        with contextlib.closing(FrameStream(PlainChannel(there), budget)) as stream:
             while await stream.read():
                 found += [bytes(frame[4:]) for frame in stream.frames()]
         return found
@@ -74,7 +75,7 @@ def test_a_frame_beyond_the_budget_ends_its_connection_alone():
         there.setblocking(False)
 
         async def hold() -> None:
-            with contextlib.closing(FrameStream(there, budget)) as other:
+            with contextlib.closing(FrameStream(PlainChannel(there), budget)) as other:
                 reading = asyncio.create_task(other.read())
                 loop = asyncio.get_running_loop()
                 await loop.sock_sendall(here, struct.pack(">i", 3 * MIB) + bytes(MIB + 9))
