@@ -16,6 +16,8 @@ from tickproof.conformance.engines.isolation import Isolation, Level, other_user
 from tickproof.conformance.engines.workspace import Workspace
 
 _REAPER: Final = Path(__file__).with_name("reaper.py")
+#: Says to the processes of the kit where its broker is, with a password: no engine's business.
+BROKER_VARIABLE: Final = "TICKPROOF_BROKER"
 
 
 def launch(
@@ -37,7 +39,7 @@ def launch(
     wake_read, wake_write = os.pipe()
     interpreter = [sys.executable, "-I", "-S", str(_REAPER)]
     # pytest names the scenario in one of its own.
-    unwanted = (process_table.RUN_VARIABLE, "PYTEST_")
+    unwanted = (process_table.RUN_VARIABLE, BROKER_VARIABLE, "PYTEST_")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
     environment |= {"TMPDIR": str(workspace.tmp), **variables}
     network = isolation.network

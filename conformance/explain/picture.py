@@ -283,7 +283,7 @@ _MAKERS: Final[dict[type[events.Event], Callable[[Any], tuple[str, str, int]]]] 
     events.NotRestarted: lambda _: ("Q", "did not start again", 1),
     events.Resumed: lambda _: ("p", "process continued", 1),
     events.Refused: lambda e: ("!", f"{shown(e.op, _TEXT)} refused", 1),
-    events.NotGreeted: lambda _: ("!", "no HELLO", 1),
+    events.NotGreeted: lambda _: ("!", "no greeting", 1),
     events.OddOutput: lambda _: ("o", "output of odd size", 1),
     events.Stall: lambda _: ("h", "sink stands still", 1),
     events.StallEnded: lambda _: ("H", "sink goes on", 2),

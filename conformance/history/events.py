@@ -257,7 +257,7 @@ class Connected(Event, kind=EventKind.CONNECTED):
 
 
 class NotGreeted(Event, kind=EventKind.NOT_GREETED):
-    """A connection did not begin with HELLO and the token."""
+    """A connection did not begin with HELLO and the token; over Kafka, as Kafka or TLS does."""
 
     connection: int = 0
     text: str

@@ -258,6 +258,8 @@ class Trial:
     _given_up_at: object = ()
     #: Since when workers are given time to share the input; 0.0: they have shared it, or had time.
     _balancing_since: float = 0.0
+    #: What the job's Kafka clients need beside an address, None if all is plaintext.
+    _access: Access | None = None
 
     def __init__(
         self,
@@ -337,8 +339,6 @@ class Trial:
         self._ledger: Ledger | None = None
         self._registry: Registry | None = None
         self._broker: Broker | None = None
-        #: What the job's Kafka clients need beside an address, None if all is plaintext.
-        self._access: Access | None = None
         self._brokers: OwnBrokers | None = None
         #: Numbers of connections to what is not Kafka.
         self._numbers = itertools.count(-1, -1)

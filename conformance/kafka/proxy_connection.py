@@ -42,6 +42,9 @@ LEFT_S: Final = 5.0
 REACHED_S: Final = 1.0
 #: Moments of what a sink takes.
 _OUTPUT: Final = (PLAIN, STAGED, COMMIT)
+#: Key and version of a SaslHandshake after which tokens come without headers; newer ones have
+#: SaslAuthenticate (Kafka 1.0).
+_RAW_LOGIN: Final = (17, 0)
 #: Api keys and versions beyond any that exist: what sends them is no Kafka client.
 _KEYS: Final = range(256)
 
@@ -231,6 +234,8 @@ class Connection:
     async def _request(self, frame: memoryview) -> None:
         hub, body = self._hub, frame[4:]
         head = wire.header(body)
+        if head[:2] == _RAW_LOGIN:
+            raise Malformed("SaslHandshake 0, after which no frame is a request; expected 1")
         if not self._greeted:
             self._greet(head)
         exchange = self._talk.understand(head, body)

@@ -10,10 +10,11 @@ import threading
 from dataclasses import asdict
 from typing import Final
 
+from tickproof.conformance.engines.launcher import BROKER_VARIABLE
 from tickproof.conformance.kafka.broker import Broker, BrokerAddress
 
 #: Says to the processes that this one starts where its broker is.
-VARIABLE: Final = "TICKPROOF_BROKER"
+VARIABLE: Final = BROKER_VARIABLE
 _lock = threading.Lock()
 _broker: Broker | None = None
 

@@ -196,7 +196,9 @@ def _recovery(fired: list[FaultStep]) -> tuple[str, list[str]]:
 
 
 def _refused(history: History) -> tuple[str, str] | None:
-    """Return who names what the log refused in the run, and its code."""
+    """Return who names what the log refused in the run, and its code; None over Kafka."""
+    if history.claims.over_kafka:
+        return None
     if history.all(events.NotGreeted):
         return "PR-TOKEN", Reason.NOT_GREETED
     for event in reversed(history.all(events.Refused)):

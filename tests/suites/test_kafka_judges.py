@@ -31,6 +31,7 @@ from tickproof.conformance.history.events import (
     KafkaOutput,
     KafkaTransactions,
     Link,
+    NotGreeted,
     PartitionState,
     Progress,
     Scaled,
@@ -587,6 +588,9 @@ def test_an_engine_that_never_connects_has_not_been_deployed(tmp_path: Path) -> 
     deployed = Deployed(t_ns=SECOND, pid=7, resume=False)
     run.events(deployed)
     with pytest.raises(Fail, match="a connection to TICKPROOF_BOOTSTRAP"):
+        judge(run.history())
+    run.events(deployed, NotGreeted(t_ns=SECOND, text="no TLS: the client spoke plain text"))
+    with pytest.raises(Fail, match="the client spoke plain text"):
         judge(run.history())
     run.events(deployed, Connected(t_ns=SECOND, connection=1))
     judge(run.history())

@@ -81,7 +81,9 @@ def _deploy_is_answered(history: History) -> None:
         raise Fail(Reason.NO_ANSWER, "an answer to deploy", "none")
     if history.claims.over_kafka and not history.all(events.Connected):
         require_completed(history)
-        raise Fail(Reason.NO_ANSWER, "a connection to TICKPROOF_BOOTSTRAP", "none")
+        strangers = history.all(events.NotGreeted)
+        seen = strangers[0].text if strangers else "none"
+        raise Fail(Reason.NO_ANSWER, "a connection to TICKPROOF_BOOTSTRAP", seen)
 
 
 PR.requirement(
