@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.engines.output_streams import QUOTED, LineSplitter, StderrLog
+from tickproof.conformance.engines.output_streams import (
+    MASKED,
+    QUOTED,
+    LineSplitter,
+    Mask,
+    StderrLog,
+)
 
 CHUNKS = st.lists(st.lists(st.sampled_from([b"a", b"b", b"\n"]), max_size=12).map(b"".join))
 
@@ -47,6 +53,22 @@ def test_stderr_is_kept_whole_up_to_the_limit(tmp_path_factory, chunks, limit):
     else:
         notice = f"\n[the rest is dropped: more than {limit} bytes]\n".encode()
         assert kept == said[:limit] + notice
+
+
+@given(st.lists(st.text("ab", max_size=6).map(str.encode), max_size=8), st.text("ab", min_size=1))
+def test_a_secret_is_masked_wherever_chunks_cut_it(chunks, secret):
+    mask = Mask(secret)
+    shown = b"".join([*map(mask.feed, chunks), mask.rest()])
+    assert shown == b"".join(chunks).replace(secret.encode(), MASKED)
+
+
+def test_a_secret_is_neither_in_the_file_nor_in_the_tail(tmp_path):
+    log = StderrLog(tmp_path / "stderr.log", secret="f00d")
+    log.write(b"password=f0")
+    log.write(b"0d, then f0")
+    assert log.tail() == ("password=***, then ",)
+    log.close()
+    assert (tmp_path / "stderr.log").read_bytes() == b"password=***, then f0"
 
 
 def test_a_full_file_stays_full_over_restarts(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.engines import spec
+from tickproof.conformance.engines.security import Security
 from tickproof.conformance.errors import InvalidFile, KitStopped
 from tickproof.conformance.resources import fixtures
 
@@ -262,6 +263,37 @@ def test_roles_go_to_the_supervisor(load, tmp_path):
     (tmp_path / "adapter.py").touch()
     command = load(over_kafka("worker = 'Executor \\d+'")).command()
     assert command[command.index("1.4.0") + 1] == '{"worker": "Executor \\\\d+"}'
+
+
+@pytest.mark.parametrize(
+    ("keys", "error"),
+    [
+        (
+            'security = "tls"',
+            "[kafka] security: expected one of plaintext, ssl, sasl_plaintext, sasl_ssl; got 'tls'",
+        ),
+        (
+            'security = "sasl_ssl"\nsasl_mechanism = "GSSAPI"',
+            "[kafka] sasl_mechanism: expected one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; "
+            "got 'GSSAPI'",
+        ),
+        (
+            'security = "ssl"\nsasl_mechanism = "PLAIN"',
+            '[kafka] sasl_mechanism: expected only beside security = "sasl_plaintext" or '
+            '"sasl_ssl"',
+        ),
+    ],
+)
+def test_a_security_of_kafka_that_is_none(load, keys, error):
+    text = over_kafka('worker = "a"').replace("[kafka.roles]", f"{keys}\n[kafka.roles]")
+    assert errors_of(load, text) == [error]
+
+
+def test_the_security_of_kafka(load):
+    text = over_kafka('worker = "a"')
+    assert load(text).security == Security()
+    asked = 'security = "sasl_ssl"\nsasl_mechanism = "PLAIN"\n[kafka.roles]'
+    assert load(text.replace("[kafka.roles]", asked)).security == Security("sasl_ssl", "PLAIN")
 
 
 @pytest.mark.parametrize(

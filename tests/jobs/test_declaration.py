@@ -12,6 +12,7 @@ import pytest
 
 from tests.jobs.twins import copy
 from tickproof.conformance.engines.preparation import prepare
+from tickproof.conformance.engines.security import CA_FILE, Access, Security
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.jobs import declaration, oracle, records, user_code
 from tickproof.conformance.jobs.workers import JobSpec
@@ -58,6 +59,18 @@ def test_a_good_one(folder: Path) -> None:
     assert job.name == folder.name
 
 
+def test_a_job_is_told_how_to_log_in(folder: Path) -> None:
+    texts = "{security} {ca} {sasl.mechanism} {sasl.username} {sasl.password}"
+    (folder / "job.toml").write_text(
+        GOOD.replace("{group}", texts).replace("[job]", '[job]\nsecurity = "sasl_ssl"')
+    )
+    job = declaration.load(folder)
+    assert job.security == Security("sasl_ssl", "SCRAM-SHA-256")
+    values = Access(job.security, "PEM", "user", "p4ss").values(Path("/tmp"))
+    told = f"sasl_ssl /tmp/{CA_FILE} SCRAM-SHA-256 user p4ss"
+    assert told in job.environment(values)["A"]
+
+
 def test_a_java_is_found_for_a_job_or_said_to_be_missing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +88,13 @@ def test_a_java_is_found_for_a_job_or_said_to_be_missing(
         ("{group}", "{grup}", "[job] env.A: expected one of"),
         ("{group}", "{grup}", "got {grup} (did you mean group?)"),
         ("[job]", "[job]\nworkrs = 2", "workrs: unknown key"),
+        ("[job]", '[job]\nsecurity = "tls"', "[job] security: expected one of plaintext, ssl, "),
+        (
+            "[job]",
+            '[job]\nsecurity = "ssl"\nsasl_mechanism = "PLAIN"',
+            "[job] sasl_mechanism: expected only beside security",
+        ),
+        ("{group}", "{sasl.password}", "[job] env.A: expected one of"),
         ("[job]", '[job]\nroles = { workr = "x" }', "[job.roles] worker: missing"),
         ("[job]", '[job]\nroles = { worker = "(" }', "[job.roles] worker: expected a regular"),
         ("[job]", '[job]\nroles = { worker = "x" }', "[job] env.A: expected one of"),

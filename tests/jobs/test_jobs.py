@@ -218,3 +218,27 @@ def test_a_job_and_its_twins(tmp_path: Path, name: str, twin: str) -> None:
         assert {one.verdict for one in found.values()} == {Verdict.PASS, Verdict.NOT_CLAIMED}, said(
             found
         )
+
+
+#: Placeholders and variables, of which a job may use either.
+LOGIN = 'CA = "{ca}", PASSWORD = "{sasl.password}",'
+SECURED = """
+        "security.protocol": os.environ["TICKPROOF_SECURITY"],
+        "ssl.ca.location": os.environ["CA"],
+        "sasl.mechanism": os.environ["TICKPROOF_SASL_MECHANISM"],
+        "sasl.username": os.environ["TICKPROOF_SASL_USERNAME"],
+        "sasl.password": os.environ["PASSWORD"],
+"""
+
+
+@LONG
+def test_a_job_that_logs_in_over_tls_passes(tmp_path: Path) -> None:
+    security = {"[inputs": 'security = "sasl_ssl"\n[inputs', "env = {": f"env = {{ {LOGIN}"}
+    job = copy("totals-sql", tmp_path, replaced=security)
+    app = job.folder / "app.py"
+    text, settings = app.read_text("utf-8"), '"enable.auto.commit": False,'
+    assert text.count(settings) == 1
+    app.write_text(text.replace(settings, f"{settings}{SECURED}"), "utf-8")
+    asked = ("JB-ALL", "JB-CUT", "JB-BROKER")
+    found = judged(job, tmp_path, only=asked)
+    assert [found[one].verdict for one in asked] == [Verdict.PASS] * 3, said(found)

@@ -8,13 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tickproof.conformance.engines.security import PLAINTEXT, Security
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.cluster import Cluster
+from tickproof.conformance.kafka.entrance import entrance
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
 from tickproof.conformance.log_server.serving import Observer
@@ -43,6 +46,16 @@ def producer(address: str, **settings: Any) -> Producer:
     return Producer(client(address, **{"linger.ms": 1, **settings}))
 
 
+#: Settings of librdkafka by the names of what an engine is told.
+SETTINGS = {
+    "security": "security.protocol",
+    "ca": "ssl.ca.pem",
+    "sasl.mechanism": "sasl.mechanism",
+    "sasl.username": "sasl.username",
+    "sasl.password": "sasl.password",
+}
+
+
 class Endless:
     """An input whose end is never fetched."""
 
@@ -60,20 +73,23 @@ class Stage:
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     fetches: list[tuple[int, int, int, int]] = field(default_factory=list)
     slow: SinkBehaviour = field(default_factory=SinkBehaviour)
+    security: Security = PLAINTEXT
     fed: int = 0
 
     def __post_init__(self) -> None:
+        self.entrance = entrance(self.broker.address, self.security)
         self.input, self.output = f"in-{self.name}", f"out-{self.name}"
         Cluster(self.kit).create({self.input: PARTITIONS, self.output: PARTITIONS})
         self._feeder = producer(self.kit)
         self.sink = Sink(self.slow, self._note)
         self.proxy = Proxy(
-            self.broker.address.engine_ports,
+            self.entrance.ports,
             Roles({self.input: 0}, {self.output}),
             self._note,
             self._observe,
             fetched=lambda *fetch: self.fetches.append(fetch),
             sink=(self.sink, Endless()),
+            tls=self.entrance.tls,
         )
 
     def _note(self, kind: Any, **fields: Any) -> None:
@@ -91,6 +107,16 @@ class Stage:
     def engine(self) -> str:
         return f"127.0.0.1:{self.proxy.port}"
 
+    @property
+    def secured(self) -> dict[str, str]:
+        """Return what clients at the proxy set beside its address."""
+        if (access := self.entrance.access) is None:
+            return {}
+        values = access.values(Path())
+        if access.ca:
+            values["ca"] = access.ca
+        return {SETTINGS[name]: value for name, value in values.items()}
+
     def seen(self, kind: str) -> list[dict[str, Any]]:
         return [fields for one, fields in self.events if one == kind]
 
@@ -107,6 +133,8 @@ class Stage:
             "fetch.wait.max.ms": 50,
             "enable.auto.commit": False,
         }
+        if address == self.engine:
+            usual |= self.secured
         return Consumer(client(address, **usual | settings))
 
 
@@ -137,7 +165,7 @@ class Copier:
     def _run(self) -> None:
         stage = self._stage
         source = stage.consumer(stage.engine)
-        sink = producer(stage.engine, **{"transactional.id": f"t-{stage.name}"})
+        sink = producer(stage.engine, **stage.secured, **{"transactional.id": f"t-{stage.name}"})
         try:
             sink.init_transactions(WAIT_S)
             source.subscribe([stage.input])

@@ -94,7 +94,7 @@ PR.requirement(
     If it fails, the answer was late (raise startup_timeout_s), the params were not understood, or
     the state folder was expected to hold something; over Kafka, its stderr says why.""",
     clauses="""ctl-deploy ctl-deploy-params ctl-deploy-state-dir ctl-deploy-data ctl-deploy-streams
-    toml-timeouts kafka-environment""",
+    toml-timeouts kafka-environment kafka-security""",
     judges={passthrough: _deploy_is_answered},
 )
 
