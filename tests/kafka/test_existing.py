@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.long import LONG
+from tickproof.conformance.engines.security import Security
 from tickproof.conformance.engines.spec import EngineSpec, KafkaTimeouts, load
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka import broker_settings as own
@@ -46,6 +48,16 @@ def test_address_of_a_broker_that_is_there(there: str, miniature: EngineSpec) ->
     found = existing.reached(there, [miniature])
     port = int(there.rpartition(":")[2])
     assert found == BrokerAddress(there, [port], transaction_version=None, outlives=True)
+
+
+def test_an_engine_that_logs_in_is_refused_before_anybody_is_asked(miniature: EngineSpec) -> None:
+    miniature.security = Security("sasl_ssl")
+    said = (
+        "--kafka localhost:1: expected engines that do not log in, for no user of it is known; "
+        'kafka-miniature has security = "sasl_ssl"'
+    )
+    with pytest.raises(KafkaUnavailable, match=re.escape(said)):
+        existing.reached("localhost:1", [miniature])
 
 
 @LONG
