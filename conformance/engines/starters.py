@@ -54,7 +54,7 @@ STARTERS: Final[Mapping[tuple[str, str], Starter]] = {
         "main.go", "apps.go", "states.go", "go.mod", "go.sum", "run.py", "prepare.py",
     ),
     ("kafka", "node"): _starter(
-        "starters/kafka-node", "app.mjs", "package.json", "package-lock.json", "prepare.py"
+        "engines/kafkajs", "app.mjs", "package.json", "package-lock.json", "prepare.py"
     ),
 }  # fmt: skip
 

@@ -19,7 +19,8 @@ from docs.tools import pages
 ROOT: Final = Path(__file__).parents[2]
 READMES: Final = sorted(
     [
-        *ROOT.glob("fixtures/**/README.md"),
+        # Not those of packages that a `prepare` brought.
+        *(p for p in ROOT.glob("fixtures/**/README.md") if "node_modules" not in p.parts),
         *(ROOT / name / "README.md" for name in ("generators", "reference", "tests")),
         ROOT / "CONTRIBUTING.md",
         ROOT / "CHANGELOG.md",
