@@ -21,6 +21,7 @@ from tickproof.conformance.kafka.broker import HOST, BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster
 from tickproof.conformance.kafka.input_writer import InputWriter
 from tickproof.conformance.resources import fixtures
+from tickproof.generators.partitioner import Texts, partitions_of
 
 PARTITIONS = 4
 AT_ONCE = 10_000
@@ -46,6 +47,7 @@ class Trial:
         whole = loaded.command()  # that of the supervisor, up to name, version, roles and places
         self._command = whole[whole.index(loaded.version) + 3 :]
         self._folder, self._kit = folder, broker.kit
+        self._partitioner = loaded.partitioner
         self._name = f"trial-{uuid.uuid4().hex[:8]}"
         self._topics = [f"{self._name}-in", f"{self._name}-out"]
         sizes = {"max.message.bytes": str(LARGEST)}
@@ -75,10 +77,12 @@ class Trial:
         Cluster(self._kit).delete(self._topics)
 
     def feed(self, records: list[Keyed]) -> None:
-        """Publish records, the partition chosen by the key."""
-        for key, record in records:
-            value, number = json.dumps(record).encode(), sum(key) % PARTITIONS
-            assert self._writer.send(self._topics[0], number, key, value)
+        """Publish records, placed by the key as the engine's engine.toml says."""
+        keys = Texts.of([key for key, _ in records])
+        places = partitions_of(self._partitioner, keys, PARTITIONS)
+        for (key, record), number in zip(records, places, strict=True):
+            value = json.dumps(record).encode()
+            assert self._writer.send(self._topics[0], int(number), key, value)
         self._writer.flush(ANSWER_S)
         assert not len(self._writer)
         self._writer.check()
