@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.kafka.trial import Trial
 from tests.long import LONG
 from tickproof.conformance.kafka.broker import Broker
 
+Enough = Callable[[list[Record]], bool]
 LIMIT_S = 180.0
 OURS = "kafka-miniature"
 JAVAC = pytest.mark.skipif(not shutil.which("javac"), reason="no javac")
@@ -22,8 +24,11 @@ STREAMS = pytest.param("kafka-streams", marks=[LONG, JAVAC])
 JAVA = pytest.param("kafka-java", marks=[LONG, JAVAC])
 FLINK = pytest.param("flink", marks=[LONG, JAVAC])
 SPARK = pytest.param("spark-kafka", marks=LONG)
-GO = pytest.param(
-    "kafka-go", marks=[LONG, pytest.mark.skipif(not shutil.which("go"), reason="no Go")]
+GO_NEEDED = pytest.mark.skipif(not shutil.which("go"), reason="no Go")
+GO = pytest.param("kafka-go", marks=[LONG, GO_NEEDED])
+JET = pytest.param("hazelcast-jet", marks=[LONG, JAVAC])
+KAFKAJS = pytest.param(
+    "kafkajs", marks=[LONG, pytest.mark.skipif(not shutil.which("npm"), reason="no npm")]
 )
 RUST = pytest.param(
     "kafka-rust", marks=[LONG, pytest.mark.skipif(not shutil.which("cargo"), reason="no cargo")]
@@ -43,13 +48,23 @@ def records() -> list[Keyed]:
     return oracle.numbers(4_000, random.Random(7))
 
 
+def has(due: list[Record]) -> Enough:
+    """Return a condition: all that is due is there."""
+    return lambda seen: counted(due).keys() <= counted(seen).keys()
+
+
 def played(trial: Trial, due: list[Record]) -> list[Record]:
     """Return the output, once all that is due is there."""
-    return trial.output(lambda seen: counted(due).keys() <= counted(seen).keys(), LIMIT_S)
+    return trial.output(has(due), LIMIT_S)
 
 
 def count_with_a_death(
-    engine: str, folder: Path, broker: Broker, records: list[Keyed], dead: tuple[int, ...]
+    engine: str,
+    folder: Path,
+    broker: Broker,
+    records: list[Keyed],
+    dead: tuple[int, ...],
+    enough: Enough | None = None,
 ) -> list[Record]:
     """Play count with two workers; some die when a third of the output is there."""
     third = len(records) // 3
@@ -60,7 +75,7 @@ def count_with_a_death(
         trial.feed(records[third : 2 * third])
         trial.kill(*dead)
         trial.feed(records[2 * third :])
-        return played(trial, oracle.points(records))
+        return trial.output(enough or has(oracle.points(records)), LIMIT_S)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +90,7 @@ def count_with_a_death(
         pytest.param(*JAVA.values, (1,), marks=JAVA.marks),
         pytest.param(*RUST.values, (0, 1), marks=RUST.marks),
         pytest.param(*FLINK.values, (0,), marks=FLINK.marks),
+        pytest.param(*JET.values, (1,), marks=JET.marks),
     ],
 )
 def test_each_point_comes_once_over_a_death(
@@ -84,12 +100,26 @@ def test_each_point_comes_once_over_a_death(
     assert counted(seen) == counted(oracle.points(records))
 
 
-@pytest.mark.parametrize("engine", [BYTEWAX])
+@pytest.mark.parametrize("engine", [BYTEWAX, KAFKAJS])
 def test_each_point_comes_at_least_once_over_a_death(
     engine: str, tmp_path: Path, broker: Broker, records: list[Keyed]
 ) -> None:
     seen = count_with_a_death(engine, tmp_path, broker, records, (0, 1))
     assert counted(seen).keys() == counted(oracle.points(records)).keys()
+
+
+@LONG
+@GO_NEEDED
+def test_totals_of_at_least_once_lack_no_record_over_a_death(
+    tmp_path: Path, broker: Broker, records: list[Keyed]
+) -> None:
+    def lacks_none(seen: list[Record]) -> bool:
+        counts: dict[int, int] = {}
+        for point in seen:
+            counts[point["k"]] = max(point["n"], counts.get(point["k"], 0))
+        return all(counts.get(last["k"], 0) >= last["n"] for last in oracle.last_points(records))
+
+    assert lacks_none(count_with_a_death("goka", tmp_path, broker, records, (0, 1), lacks_none))
 
 
 @pytest.mark.parametrize("engine", [pytest.param(OURS, marks=LONG), STREAMS, BYTEWAX, SPARK])
