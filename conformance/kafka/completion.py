@@ -14,7 +14,8 @@ from tickproof.conformance.checkers.expected import payload_words
 
 #: No output for so long after all of it was seen: what comes twice gets time to come.
 QUIET_S: Final = 1.0
-#: The same where the engine has committed the offsets of all its input, which says less.
+#: The same where the engine has committed the offsets of all its input, which says less, or has
+#: read some of it again: somebody who was taken for dead may give that output a second time.
 RELEASED_S: Final = 3.0
 
 
@@ -52,9 +53,10 @@ class Completion:
     """The answer to drain that such an engine cannot give; what waits for it asks ``done``.
 
     It is given once all output was seen, or all input was released and no open transaction hides
-    output, and nothing has come for a while. An engine that does neither is done when nothing
-    has moved for ``stalled_s``: what is missing then is lost. Each of them only if everything
-    committed by then is recorded: a recorder that is behind says nothing of the engine.
+    output, and nothing has come, nor input been read again, for a while. An engine that does
+    neither is done when nothing has moved for ``stalled_s``: what is missing then is lost. Each of
+    them only if everything committed by then is recorded: a recorder that is behind says nothing of
+    the engine.
     """
 
     complete: Callable[[], bool]
@@ -70,11 +72,18 @@ class Completion:
     #: Whether the recorder was at the end of all committed output, at a time (time.monotonic) or
     #: later.
     recorded: Callable[[float], bool] = lambda since: True
+    #: How much input was read a second time; somebody who does so for ever moves nothing.
+    again: Callable[[], int] = lambda: 0
     answered_ns: int = 0
     _position: tuple[int, ...] = ()
     _back: bool = True
+    _again: int = 0
     _moved_at: float = field(default_factory=time.monotonic)
+    _again_at: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._again = self.again()
 
     @property
     def done(self) -> bool:
@@ -85,13 +94,16 @@ class Completion:
             now, position, back = time.monotonic(), self.position(), self.back()
             if (position, back) != (self._position, self._back):
                 self._position, self._back, self._moved_at = position, back, now
+            if (again := self.again()) != self._again:
+                self._again, self._again_at = again, now
             quiet_s = self.passed_s(self._moved_at)
+            read_s = self.passed_s(self._again_at)
             if not back:
                 over = quiet_s >= self.stalled_s
             elif self.complete():
-                over = quiet_s >= QUIET_S
+                over = quiet_s >= QUIET_S and read_s >= RELEASED_S
             elif self.released():
-                over = quiet_s >= RELEASED_S
+                over = min(quiet_s, read_s) >= RELEASED_S
             else:
                 over = quiet_s >= self.stalled_s
             over = over and self.recorded(self._moved_at)

@@ -115,6 +115,8 @@ class Exchange:
         self._end = OutputEnd(self._width)
         #: What has passed the proxy; the runner sets it once there is one.
         self.traffic = Traffic()
+        #: So many records of the input it was sent that it had been sent before.
+        self._again = 0
         #: So many records the committed offsets were ahead of acknowledged output, at most.
         self._ahead = 0
         #: Whether no broker takes requests because of a fault.
@@ -233,7 +235,7 @@ class Exchange:
 
     def fetched(self, stream: int, partition: int, first: int, end: int) -> None:
         """Hear that records of the input are about to reach the engine."""
-        self._log.fetched_elsewhere(stream, partition, first, end)
+        self._again += self._log.fetched_elsewhere(stream, partition, first, end)
 
     def completion(self, stalled_s: float) -> Completion:
         """Return what tells when the engine has given all its output."""
@@ -250,6 +252,7 @@ class Exchange:
             released=released,
             position=lambda: (self._recorder.records, log.fetched, log.released, log.published),
             stalled_s=stalled_s,
+            again=lambda: self._again,
             back=self._back,
             recorded=self._end.caught_up,
         )

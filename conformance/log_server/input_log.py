@@ -223,11 +223,16 @@ class InputLog:
             count * partition.stride,
         )
 
-    def fetched_elsewhere(self, stream: int, partition: int, first: int, end: int) -> None:
-        """Note that the engine was sent records ``first`` to ``end`` by somebody else."""
+    def fetched_elsewhere(self, stream: int, partition: int, first: int, end: int) -> int:
+        """Note that the engine was sent records ``first`` to ``end`` by somebody else.
+
+        Returns how many of them it had been sent before.
+        """
         found = self._find(stream, partition)
+        again = max(0, min(end, found.fetched) - first)
         found.fetched = max(found.fetched, end)
         self._note(self._fetches, time.monotonic_ns(), (found, first, end))
+        return again
 
     def interrupt(self, on: bool) -> None:
         """End (or allow again) all waiting and all reading: the engine is dead."""

@@ -100,6 +100,31 @@ def test_how_long_it_has_to_be_quiet(monkeypatch, complete, released, quiet_s) -
     assert drained.done
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_somebody_who_reads_input_again_may_give_its_output_again(monkeypatch, complete) -> None:
+    clock, again = Clock(), [70]
+    monkeypatch.setattr(completion, "time", clock)
+    drained = Completion(lambda: complete, lambda: True, lambda: (1,), 30.0, again=lambda: again[0])
+    assert not drained.done
+    clock.now += completion.QUIET_S - 0.1
+    again[0] += 1
+    assert not drained.done
+    clock.now += completion.RELEASED_S - 0.1
+    assert not drained.done
+    clock.now += 0.2
+    assert drained.done
+
+
+def test_reading_the_same_for_ever_moves_nothing(monkeypatch) -> None:
+    clock, again = Clock(), [0]
+    monkeypatch.setattr(completion, "time", clock)
+    drained = Completion(lambda: False, lambda: False, lambda: (1,), 30.0, again=lambda: again[0])
+    for _ in range(30):
+        assert not drained.done
+        clock.now, again[0] = clock.now + 1, again[0] + 1
+    assert drained.done
+
+
 def test_the_silence_of_an_engine_that_is_not_back_says_nothing(monkeypatch) -> None:
     clock, back = Clock(), [False]
     monkeypatch.setattr(completion, "time", clock)
