@@ -55,9 +55,17 @@ class Reads:
 
     def __init__(self) -> None:
         self._all: list[Read] = []
+        self._up_to: dict[tuple[str, int], int] = {}
+        #: When a record was read last that had been read before, 0 for never.
+        self.again_s = 0.0
 
     def add(self, one: Read) -> None:
         """Take an answer."""
+        place = one.input, one.partition
+        up_to = self._up_to.get(place, 0)
+        if one.first < up_to:
+            self.again_s = one.t_s
+        self._up_to[place] = max(up_to, one.end)
         if len(self._all) < _MOST:
             self._all.append(one)
 

@@ -87,6 +87,8 @@ _STARTS: Final = 5
 MOST_TRIES: Final = 4
 #: After the end of a run was seen, so long nothing may move.
 _SETTLE_S: Final = 1.5
+#: After input was read again: somebody who was taken for dead may give its output a second time.
+_AGAIN_S: Final = 3.0
 #: Silence that ends a run of which no calm run has told how long its silences are.
 _FIRST_SILENCE_S: Final = 10.0
 _SHORTEST_SILENCE_S: Final = 5.0
@@ -538,7 +540,7 @@ class Trial:
             if now - looked_at > _ASK_S and (self._all_sent() or self._pending):
                 looked_at = now
                 ended = self._end(now)
-                if ended and (self._quiet_s >= _SETTLE_S or ended.startswith(SILENCE)):
+                if ended and (self._settled or ended.startswith(SILENCE)):
                     self.run.ended = ended
                     self.run.stalled = self._gave_up(ended)
                     self.run.unstopped = self._stops_at is not None
@@ -847,6 +849,12 @@ class Trial:
         if self._dead_since and any(one.fetched for one in uses if one.number > self._last_use):
             self.run.recoveries_s.append(round(self._clock.fair_s(self._dead_since), 3))
             self._dead_since, self._unproven = 0.0, False
+
+    @property
+    def _settled(self) -> bool:
+        """True if nothing has come for a while, and nobody reads input again who may repeat it."""
+        again_s = self._clock.fair_s(self._t0 + self.run.reads.again_s)
+        return self._quiet_s >= _SETTLE_S and again_s >= _AGAIN_S
 
     @property
     def _quiet_s(self) -> float:

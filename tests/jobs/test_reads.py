@@ -214,3 +214,19 @@ def test_the_record_of_a_row_is_guessed_by_equal_values(
     baseline = Baseline(Level.MULTISET, rows, BASELINE.claims, sent=sent)
     assert sorted(baseline.origins) == [f"[{one}]" for one in names]
     assert not baseline.by_record  # a guess decides nothing
+
+
+def test_what_is_read_again_is_known_by_partition() -> None:
+    reads = Reads()
+    for t_s, name, partition, first, end in (
+        (1.0, "orders", 0, 0, 5),
+        (2.0, "orders", 1, 0, 5),
+        (3.0, "quotes", 0, 0, 5),
+        (4.0, "orders", 0, 5, 9),
+    ):
+        reads.add(Read(t_s, name, partition, first, end))
+    assert reads.again_s == 0
+    reads.add(Read(5.0, "orders", 0, 8, 9))
+    assert reads.again_s == 5
+    reads.add(Read(6.0, "orders", 0, 9, 10))
+    assert reads.again_s == 5
