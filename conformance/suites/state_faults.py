@@ -93,10 +93,20 @@ def held_back(history: History, full: FiredFault, over_ns: int) -> bool:
 
 
 def fell(history: History, full: FiredFault) -> bool:
-    """Tell whether the engine ended by itself for want of room, and was started again."""
+    """Tell whether the engine, or a worker, ended by itself for want of room, and came again."""
     # It may take a while until what could not be written ends the engine.
     again_ns = max((row.t_ns for row in history.all(events.Started)), default=0)
-    return any(
+    return _lost_worker(history, full) or any(
         row.returncode not in (0, _KILLED) and full.t_ns < row.t_ns < again_ns
         for row in history.all(events.Exited)
     )
+
+
+def _lost_worker(history: History, full: FiredFault) -> bool:
+    """Tell whether a worker that met the full disk was gone as the next fault met all processes."""
+    later = next((one for one in history.faults if one.t_ns > full.t_ns), None)
+    if later is None or not fault_of(later.step).ends_engine or len(later.pids) < len(full.pids):
+        return False
+    named = (row for row in history.all(events.Topology) if row.t_ns < full.t_ns)
+    workers = {one.pid for row in named for one in row.processes if one.role == "worker"}
+    return bool(workers & {*full.pids} - {*later.pids})

@@ -451,6 +451,31 @@ def test_a_full_disk_counts_only_for_what_an_engine_writes_to_it(tmp_path: Path)
         judge_full(full_disk(tmp_path / "silent"))
 
 
+@pytest.mark.parametrize(
+    ("then", "came_again"), [((7, 11, 12), False), ((7, 11, 13), True), ((7, 11), False)]
+)
+def test_a_worker_that_ends_for_want_of_room_need_not_cut_before_the_kill(
+    tmp_path: Path, then: tuple[int, ...], came_again: bool
+) -> None:
+    judge = judge_of("EO-FULL-DISK", "count-disk-with-room-again")
+    full, death = FillStep("fetched", seconds=1.0), KillEngineStep("fetched")
+    run = exact_run(tmp_path, "count-disk-with-room-again", full, death, t_ns=4 * SECOND)
+    run.facts(claims=CLAIMS, kept={"bytes": 9, "files": 1})
+    run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)], releases=[(SECOND // 2, 0, 0, 1)])
+    over = FillOver(
+        t_ns=2 * SECOND, from_ns=SECOND, to_ns=2 * SECOND, empty=(), words="no space left"
+    )
+    named = (NamedProcess(11, "worker", "worker 0"), NamedProcess(12, "worker", "worker 1"))
+    run.events(
+        Topology(t_ns=1, processes=named), fired(full, 7, 11, 12), over, fired(death, *then, at_s=3)
+    )
+    if came_again:
+        judge(run.history())
+    else:
+        with pytest.raises(Unknown, match=r"KILL_MISSED.*the death came first"):
+            judge(run.history())
+
+
 def test_a_disk_is_lost_only_where_something_was_on_it(tmp_path: Path) -> None:
     judge = judge_of("KA-EMPTY-DISK", "kafka-empty-disk")
     lost = WipeStep("committing", fraction=0.3)
