@@ -141,9 +141,19 @@ def _binary(function: Any, left: types.Type, right: types.Type, made: types.Type
         return False
     if function is op.truediv:
         return made == types.float64
+    if function is op.floordiv and one == types.int64 and not _safe_divisor(right):
+        return False
     if function in _BITS | _WHOLE:
         return made == one != types.float64
     return function in _ROUND and made == one
+
+
+def _safe_divisor(right: types.Type) -> bool:
+    """Tell of a divisor that it is a number in the text, and not -1.
+
+    The lowest int64 divided by -1 does not fit: numpy gives the lowest again, numba 0.
+    """
+    return isinstance(right, types.Literal) and right.literal_value != -1
 
 
 def _common(left: types.Type, right: types.Type) -> types.Type | None:

@@ -95,7 +95,7 @@ def floats(record, kept):
 
 
 def divided(record, kept):
-    kept.i += record.i // record.j
+    kept.i += record.i // -7
     return record.i % record.j, record.u // record.v, record.u % record.v, record.i / record.j
 
 
@@ -214,6 +214,14 @@ def powered(record):
     return (record.i**2,)
 
 
+def lowest_by_minus_one(record):
+    return (record.i // record.j,)
+
+
+def negated_by_division(record):
+    return (record.i // -1,)
+
+
 def floored(record):
     return (record.f // record.g,)
 
@@ -271,6 +279,8 @@ def looked_up(record):
         (shifted, "<i8", "lshift of int64 and int64"),
         (powered, "<i8", "pow of int64"),
         (floored, "<f8", "floordiv of float64 and float64"),
+        (lowest_by_minus_one, "<i8", "floordiv of int64 and int64"),
+        (negated_by_division, "<i8", "floordiv of int64 and Literal"),
         (one_variable, "<f8", "in one variable"),
         (of_text, "u1", "of_text"),
         (too_small, "u1", r"call of class\(uint8\)"),
