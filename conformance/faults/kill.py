@@ -109,7 +109,7 @@ class KillLeader(ProcessFault):
     @property
     def signal(self) -> str:
         """The signal that it begins with."""
-        return "SIGTERM" if self.step.grace_s else "SIGKILL"
+        return self.noun or "SIGKILL"
 
     @property
     def noun(self) -> str:  # type: ignore[override]

@@ -57,14 +57,12 @@ def loses_power(steps: Iterable[FaultStep]) -> bool:
 
 def meets_broker(steps: Iterable[FaultStep]) -> bool:
     """Tell whether a step needs a broker, or several, that serve no other run."""
-    return any(
-        isinstance(fault, KillBroker | KillLeader | PauseLeader) for fault in faults_of(steps)
-    )
+    return any(fault.needs == "broker" for fault in faults_of(steps))
 
 
 def meets_leader(steps: Iterable[FaultStep]) -> bool:
     """Tell whether a step needs a cluster of brokers."""
-    return any(isinstance(fault, KillLeader | PauseLeader) for fault in faults_of(steps))
+    return any(step.target == "leader" for step in steps)
 
 
 def needs_of(steps: Iterable[FaultStep], workers: int) -> frozenset[str]:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -140,11 +140,8 @@ class Cluster:
                 left_s
             )
 
-        try:
+        with self._failing_as(f"cannot read settings of broker {broker}"):
             found = patiently(request, limit_s)
-        except (self._kafka.KafkaException, TimeoutError) as error:
-            what = f"cannot read settings of broker {broker}"
-            raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
         return {name: found[name].value for name in names if name in found and found[name].value}
 
     def led(self, limit_s: float = LIMIT_S) -> list[Led]:
@@ -164,12 +161,8 @@ class Cluster:
             # Of all partitions. It takes no request_timeout, whatever its documents say.
             return self._admin.elect_leaders(first).result(left_s)
 
-        try:
+        with self._failing_as("cannot elect leaders"):
             patiently(request, limit_s)
-        except (self._kafka.KafkaException, TimeoutError) as error:
-            raise KafkaUnavailable(
-                f"Kafka at {self.address}: cannot elect leaders: {_reason(error)}"
-            ) from error
 
     def partitions(self, limit_s: float = LIMIT_S) -> dict[str, int]:
         """Return the number of partitions that have a leader, by topic."""
@@ -221,7 +214,7 @@ class Cluster:
         """Remove the topics and groups that have a name in theirs, but for groups with members."""
         self.delete([topic for topic in self.partitions(limit_s) if name in topic], limit_s)
         admin = self._admin
-        try:
+        with self._failing_as("cannot list groups"):
             listed = patiently(
                 lambda left_s: admin.list_consumer_groups(request_timeout=left_s).result(left_s),
                 limit_s,
@@ -230,9 +223,6 @@ class Cluster:
             if not groups:
                 return
             futures = admin.delete_consumer_groups(groups, request_timeout=limit_s)
-        except (self._kafka.KafkaException, TimeoutError) as error:
-            why = f"cannot list groups: {_reason(error)}"
-            raise KafkaUnavailable(f"Kafka at {self.address}: {why}") from error
         for future in futures.values():
             # The broker forgets the others by itself, once they have had no member for a while.
             with contextlib.suppress(self._kafka.KafkaException, TimeoutError):
@@ -253,11 +243,8 @@ class Cluster:
             futures = self._admin.incremental_alter_configs([asked], request_timeout=left_s)
             return futures[asked].result(left_s)
 
-        try:
+        with self._failing_as(f"cannot configure group {shown(group, 100)}"):
             patiently(request, limit_s)
-        except (self._kafka.KafkaException, TimeoutError) as error:
-            what = f"cannot configure group {shown(group, 100)}"
-            raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
 
     def add_user(self, name: str, password: str, mechanism: str, limit_s: float = LIMIT_S) -> None:
         """Add a user who logs in by a mechanism of SCRAM, or set the password of the user."""
@@ -271,11 +258,8 @@ class Cluster:
             futures = self._admin.alter_user_scram_credentials([wanted], request_timeout=left_s)
             return futures[name].result(left_s)
 
-        try:
+        with self._failing_as(f"cannot add user {shown(name, 100)}"):
             patiently(request, limit_s)
-        except (self._kafka.KafkaException, TimeoutError) as error:
-            what = f"cannot add user {shown(name, 100)}"
-            raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
 
     def remake(
         self,
@@ -305,7 +289,7 @@ class Cluster:
                 if one.error:
                     raise kafka.KafkaException(one.error)
 
-        try:
+        with self._failing_as(f"cannot keep the offsets of group {shown(group, 100)}"):
             found = patiently(committed, limit_s).topic_partitions
             kept = [
                 kafka.TopicPartition(topic, one.partition, one.offset)
@@ -317,9 +301,6 @@ class Cluster:
             if kept:
                 members = {kafka.KafkaError.UNKNOWN_MEMBER_ID, kafka.KafkaError.NON_EMPTY_GROUP}
                 patiently(restore, limit_s, members)
-        except (kafka.KafkaException, TimeoutError) as error:
-            what = f"cannot keep the offsets of group {shown(group, 100)}"
-            raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
 
     def ends(
         self, topic: str, partitions: int, *, committed: bool, limit_s: float = LIMIT_S
@@ -349,6 +330,14 @@ class Cluster:
 
         found = self._finish("describe", topics, request, limit_s)
         return {name: _bytes(one.topic_id) for name, one in found.items()}
+
+    @contextlib.contextmanager
+    def _failing_as(self, what: str) -> Iterator[None]:
+        """Raise KafkaUnavailable, which says what could not be done, for errors of the library."""
+        try:
+            yield
+        except (self._kafka.KafkaException, TimeoutError) as error:
+            raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
 
     def _metadata(self, limit_s: float) -> Any:
         try:
@@ -385,13 +374,8 @@ class Cluster:
 
         done = {}
         for name in names:
-            try:
+            with self._failing_as(f"cannot {verb} topic {shown(name, 100)}"):
                 done[name] = patiently(functools.partial(answer, name), limit_s)
-            except (self._kafka.KafkaException, TimeoutError) as error:
-                what = f"cannot {verb} topic {shown(name, 100)}"
-                raise KafkaUnavailable(
-                    f"Kafka at {self.address}: {what}: {_reason(error)}"
-                ) from error
         return done
 
     def _until(self, condition: Any, otherwise: str, limit_s: float) -> None:

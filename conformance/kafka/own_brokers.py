@@ -67,10 +67,11 @@ class OwnBrokers:
         wait = wait or self._over.wait
         number = self._struck(connection)
         number = self._fit_to_be_alone(number) if alone_s else number
-        taken, leads = self._proxy.traffic.by_broker, self._leads(number)
+        taken = self._proxy.traffic.by_broker
         with self._broker.alone(number) if alone_s else contextlib.nullcontext():
             wait(min(alone_s, SETTLED_S))
             before = taken[number]
+            leads = self._leads(number)  # takes a while: others must not get on meanwhile
             wait(max(0.0, alone_s - SETTLED_S))
             alone, waiting = taken[number] - before, self._proxy.unanswered(number)
             self._proxy.kill_broker(self._broker, number, grace_s)
@@ -80,9 +81,7 @@ class OwnBrokers:
             raise LookupError("no other broker had all that it led")
         return {"alone": alone, "waiting": waiting, "moved": leads}
 
-    def pause_leader(
-        self, connection: int, seconds: float, wait: Callable[[float], object] | None = None
-    ) -> dict[str, int]:
+    def pause_leader(self, connection: int, seconds: float) -> dict[str, int]:
         """Have the broker that a connection leads to stand still, and others lead meanwhile.
 
         It wakes in the belief that it leads. Returns as `kill_leader`, and raises LookupError if
@@ -94,7 +93,7 @@ class OwnBrokers:
             until = time.monotonic() + seconds
             waiting = self._proxy.unanswered(number)
             lead = self._broker.led_by_others(number, seconds)
-            (wait or self._over.wait)(max(0.0, until - time.monotonic()))
+            self._over.wait(max(0.0, until - time.monotonic()))
         self._let_it_return(number, dead=False)
         if not lead:
             raise LookupError("no other broker led before it woke")
@@ -144,6 +143,8 @@ class OwnBrokers:
         try:
             if dead:
                 self._return(number)
+            else:  # it may answer yet, as it wakes, that it leads and all is well
+                self._broker.led_by_others(number)
             if self._broker.in_sync():
                 self._broker.lead_as_at_first()
         except Exception as error:

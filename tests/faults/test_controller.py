@@ -16,6 +16,7 @@ from tickproof.conformance.fault_steps import (
     KillEngineStep,
     KillLeaderStep,
     KillStep,
+    PauseLeaderStep,
     PauseStep,
 )
 from tickproof.conformance.faults.kinds import fault_of
@@ -146,14 +147,23 @@ def test_a_step_waits_for_what_is_on_its_way_back():
     assert bench.done == [step]
 
 
-def test_output_reaches_a_leader_that_is_left_alone():
+@pytest.mark.parametrize(
+    "step",
+    [
+        KillLeaderStep("accepted", fraction=0.2, alone_s=1.0),
+        KillLeaderStep("accepted", fraction=0.2, grace_s=1.0),
+        PauseLeaderStep("accepted", fraction=0.2, seconds=1.0),
+    ],
+    ids=["alone", "hands over", "stands still"],
+)
+def test_output_reaches_a_leader_before_others_lead(step):
     strike = threading.Event()
 
     def deed(step):
         bench.deed(step)
         return lambda: {"pids": []} if strike.wait(DEADLINE_S) else {}
 
-    bench = Bench([KillLeaderStep("accepted", fraction=0.2, alone_s=1.0)], rate=1_000, deed=deed)
+    bench = Bench([step], rate=1_000, deed=deed)
     bench.log.fetched = bench.log.published = bench.log.released = TOTAL // 2
     assert bench.controller.observe("append-acked", 1) is None
     until(lambda: bench.done)

@@ -20,6 +20,7 @@ from tickproof.conformance.engines.isolation import Level as SandboxLevel
 from tickproof.conformance.jobs import judge
 from tickproof.conformance.jobs.comparison import Claims, Finding, Kind, Level
 from tickproof.conformance.jobs.judge import Baseline, Judged
+from tickproof.conformance.jobs.reads import Read
 from tickproof.conformance.jobs.records import of_input
 from tickproof.conformance.jobs.session import Refused, Session, Settings
 from tickproof.conformance.jobs.trial import IDLE, MOST_TRIES, Fired, Plan, Run, Strike, Trial
@@ -380,6 +381,16 @@ def trial_of(tmp_path: Path, *strikes: Strike) -> Any:
     job = copy("totals-sql", tmp_path)
     inputs, plan = {"orders": of_input(job, "orders", 1)}, Plan("asked", strikes=strikes)
     return Trial(job, inputs, plan, tmp_path / "run", SandboxLevel.NONE, threading.Event())
+
+
+def test_a_run_is_not_settled_as_long_as_input_is_read_again(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path)
+    trial._t0 = trial._moved_at = time.monotonic() - 100
+    assert trial._settled
+    trial.run.reads.add(Read(98.0, "orders", 0, 0, 9))
+    assert trial._settled
+    trial.run.reads.add(Read(99.0, "orders", 0, 8, 9))
+    assert not trial._settled
 
 
 def test_the_worker_that_was_down_is_met_once_it_is_back(tmp_path: Path) -> None:

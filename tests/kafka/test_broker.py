@@ -70,7 +70,12 @@ def send_in_transaction(port: int, topic: str, *, commit: bool) -> None:
 
 
 def committed(address: str, topic: str) -> list[bytes]:
-    """Return what one reader of committed records sees up to the end."""
+    """Return what one reader of committed records sees up to the end.
+
+    Whoever leads since a moment ago tells a reader of an end too early, until its followers have
+    fetched once.
+    """
+    (end,) = Cluster(address).ends(topic, 1, committed=True)
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": address,
@@ -82,11 +87,16 @@ def committed(address: str, topic: str) -> list[bytes]:
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
-    while (message := consumer.poll(20)) is not None and message.error() is None:
-        found.append(message.value())
+    while True:
+        message = consumer.poll(20)
+        assert message is not None
+        if message.error() is None:
+            found.append(message.value())
+        else:
+            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+            if message.offset() >= end:
+                break
     consumer.close()
-    assert message is not None
-    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
     return found
 
 
@@ -166,6 +176,26 @@ def test_a_client_that_knows_no_broker_yet_comes_to_one_that_lives() -> None:
         proxy.broker_is_back(1)
         assert proxy.broker_for("127.0.0.1") == 1
         assert proxy.failure is None
+
+
+def test_a_broker_that_was_asked_to_end_may_stop_listening() -> None:
+    """Clients that come meanwhile are turned away, and the proxy takes it for no failure."""
+    with contextlib.ExitStack() as stack:
+        brokers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        ports = [one.getsockname()[1] for one in brokers]
+        proxy = stack.enter_context(Proxy(ports, Roles({}, ()), nothing))
+
+        def end(number: int, grace_s: float) -> None:
+            assert (number, grace_s) == (1, 10.0)
+            brokers[0].close()
+            assert proxy.broker_for("127.0.0.1") == 2
+            with socket.create_connection(("127.0.0.2", proxy.port), 20) as turned_away:
+                assert turned_away.recv(1) == b""
+
+        proxy.kill_broker(SimpleNamespace(end=end, kill=nothing), 1, 10.0)  # type: ignore[arg-type]
+        assert proxy.failure is None
+        proxy.broker_is_back(1)
+        assert proxy.broker_for("127.0.0.1") == 1
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tickproof.conformance.apps.market_spread import MarketSpread
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.kafka import completion, output_end
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
+from tickproof.conformance.kafka.exchange import Exchange
 from tickproof.conformance.kafka.output_end import OutputEnd
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER, ORDER, QUOTE, VERDICT
 
@@ -112,6 +115,31 @@ def test_somebody_who_reads_input_again_may_give_its_output_again(monkeypatch, c
     clock.now += completion.RELEASED_S - 0.1
     assert not drained.done
     clock.now += 0.2
+    assert drained.done
+
+
+def test_what_the_proxy_sends_again_is_read_again(monkeypatch) -> None:
+    monkeypatch.setattr(completion, "time", clock := Clock())
+    # As much of an exchange as is asked for.
+    log = SimpleNamespace(fetched_elsewhere=lambda _stream, _partition, first, end: end - first)
+    exchange: Any = SimpleNamespace(
+        _again=0,
+        _log=log,
+        _scenario=SimpleNamespace(params={}),
+        _expected=SimpleNamespace(complete=True),
+        _end=SimpleNamespace(caught_up=lambda _since: True),
+        _recorder=SimpleNamespace(records=1),
+        _back=lambda: True,
+    )
+    log.fetched = log.released = log.published = 1
+    drained = Exchange.completion(exchange, 30.0)
+    assert not drained.done
+    clock.now += completion.QUIET_S - 0.1
+    Exchange.fetched(exchange, 0, 0, 3, 5)
+    assert not drained.done
+    clock.now += 0.2
+    assert not drained.done
+    clock.now += completion.RELEASED_S
     assert drained.done
 
 

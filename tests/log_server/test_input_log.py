@@ -90,3 +90,10 @@ def test_what_a_silent_source_does_not_tell_is_beyond_the_end(tmp_path):
     log.withhold_records(None)
     assert log.fetch(Fetch(0, 0, 1, 100, 0), 1_000).count == 1
     log.close()
+
+
+def test_what_is_sent_again_is_counted(tmp_path):
+    log, _ = made(tmp_path, (), records=(9, 0, 9))
+    sent = [(0, 0, 4), (2, 0, 6), (0, 4, 5), (0, 3, 6), (0, 0, 9)]
+    assert [log.fetched_elsewhere(0, *one) for one in sent] == [0, 0, 0, 2, 6]
+    log.close()
