@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines.launcher import BROKER_VARIABLE
 
 VARIABLE = "OPENBLAS_NUM_THREADS"
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,10 @@ def test_the_collector_stays_off_where_it_was_off() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_engine_has_the_environment_of_the_command(sessions: Any, workers: int) -> None:
+def test_an_engine_has_the_environment_of_the_command(
+    sessions: Any, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setenv(BROKER_VARIABLE, "where the kit's broker is, with its password")
     engine = sessions.toml("telling", ["{python}", "-c", SAYS])
     # A process of its own, which loads all that it needs.
     words = ("run", engine, "--only", "PR-HELLO,PR-DRAIN", "--out", "out", "-n", workers)
@@ -56,7 +60,9 @@ def test_an_engine_has_the_environment_of_the_command(sessions: Any, workers: in
     assert said
     for environment in said:
         given = os.environ | {"PYTHONPATH": environment["PYTHONPATH"], "CI": "1"}
-        own = {process_table.RUN_VARIABLE, "TMPDIR", "LC_CTYPE"}
+        # pytest loads readline, which says how large the terminal is to all that it starts.
+        own = {process_table.RUN_VARIABLE, "TMPDIR", "LC_CTYPE", "COLUMNS", "LINES"}
+        kept = (BROKER_VARIABLE, "PYTEST_")
         assert {k: v for k, v in environment.items() if k not in own} == {
-            k: v for k, v in given.items() if k not in own and not k.startswith("PYTEST_")
+            k: v for k, v in given.items() if k not in own and not k.startswith(kept)
         }

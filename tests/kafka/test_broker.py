@@ -271,6 +271,19 @@ def test_what_a_leader_alone_has_dies_with_it(acks: str) -> None:
         )
 
 
+def elections(address: str, topic: str, partitions: int) -> list[int]:
+    """Return how often each partition of a topic has got a new leader."""
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": address})
+    latest = confluent_kafka.admin.OffsetSpec.latest()
+    asked = [confluent_kafka.TopicPartition(topic, one) for one in range(partitions)]
+
+    def request(left_s: float) -> list[int]:
+        answers = admin.list_offsets(dict.fromkeys(asked, latest))
+        return [answers[one].result(left_s).leader_epoch for one in asked]
+
+    return patiently(request)
+
+
 def test_leaders_move_and_move_back() -> None:
     expect_broker()
     topic = name()
@@ -281,10 +294,10 @@ def test_leaders_move_and_move_back() -> None:
         with Proxy(broker.address.engine_ports, Roles({}, {topic}), nothing) as proxy:
             brokers = OwnBrokers(broker, proxy, lambda _away: cluster.forget())
             mine = sum(one.leader == 1 for one in first)
+            moving = [one.leader == 1 for one in first if one.topic == topic]
 
             def strike(deed: Callable[..., dict[str, int]], *given: float) -> dict[str, int]:
                 facts = deed(0, *given)  # which meets broker 1
-                assert all(one.leader != 1 for one in broker.led())
                 brokers._await_return()
                 assert broker.led() == first
                 return facts
@@ -292,7 +305,9 @@ def test_leaders_move_and_move_back() -> None:
             begun = time.monotonic()
             assert strike(brokers.kill_leader, 0.0, 30.0)["moved"] == mine
             assert time.monotonic() - begun < 30  # nobody waited for the end of its grace
+            assert elections(broker.address.kit, topic, 6) == [2 * one for one in moving]
             assert strike(brokers.pause_leader, 6.0) == {"waiting": 0, "moved": mine}
+            assert elections(broker.address.kit, topic, 6) == [4 * one for one in moving]
             with pytest.raises(LookupError, match="no other broker led"):
                 brokers.pause_leader(0, 0.1)
             brokers.close()
