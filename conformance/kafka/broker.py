@@ -219,13 +219,18 @@ class Broker:
         """Return who leads each partition of which there are several copies."""
         return Cluster(self.address.kit).led()
 
-    def lead_as_at_first(self) -> None:
-        """Have the brokers lead again what each led before others took over."""
-        Cluster(self.address.kit).elect()
+    def lead_as_at_first(self, limit_s: float = FAILOVER_S) -> bool:
+        """Have the brokers lead again what each led at first; False if that takes too long."""
+        return self._comes_true(Cluster(self.address.kit).elect, limit_s)
 
     def _led(self, wanted: Callable[[list[Led]], bool], limit_s: float) -> bool:
-        cluster, deadline = Cluster(self.address.kit), time.monotonic() + limit_s
-        while not wanted(cluster.led(limit_s)):
+        cluster = Cluster(self.address.kit)
+        return self._comes_true(lambda: wanted(cluster.led(limit_s)), limit_s)
+
+    @staticmethod
+    def _comes_true(condition: Callable[[], bool], limit_s: float) -> bool:
+        deadline = time.monotonic() + limit_s
+        while not condition():
             if time.monotonic() > deadline:
                 return False
             time.sleep(_LOOK_S)

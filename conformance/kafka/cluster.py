@@ -153,8 +153,11 @@ class Cluster:
             if len(one.replicas) > 1
         ]
 
-    def elect(self, limit_s: float = LIMIT_S) -> None:
-        """Have each partition led by the first of its brokers, where that has all of it."""
+    def elect(self, limit_s: float = LIMIT_S) -> bool:
+        """Have each partition led by the first of its brokers; False if one has not all of it.
+
+        It is the controller that answers: brokers may not have heard yet who leads.
+        """
         first = self._kafka.ElectionType.PREFERRED
 
         def request(left_s: float) -> Any:
@@ -162,7 +165,7 @@ class Cluster:
             return self._admin.elect_leaders(first).result(left_s)
 
         with self._failing_as("cannot elect leaders"):
-            patiently(request, limit_s)
+            return not any(patiently(request, limit_s).values())
 
     def partitions(self, limit_s: float = LIMIT_S) -> dict[str, int]:
         """Return the number of partitions that have a leader, by topic."""

@@ -143,10 +143,8 @@ class OwnBrokers:
         try:
             if dead:
                 self._return(number)
-            else:  # it may answer yet, as it wakes, that it leads and all is well
-                self._broker.led_by_others(number)
-            if self._broker.in_sync():
-                self._broker.lead_as_at_first()
+            self._broker.lead_as_at_first()
+            self._broker.in_sync()
         except Exception as error:
             self._failure = error
 

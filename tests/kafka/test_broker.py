@@ -284,7 +284,7 @@ def elections(address: str, topic: str, partitions: int) -> list[int]:
     return patiently(request)
 
 
-def test_leaders_move_and_move_back() -> None:
+def test_leaders_move_and_move_back(wait_until: Callable[..., bool]) -> None:
     expect_broker()
     topic = name()
     with Broker(nodes=3) as broker:
@@ -299,7 +299,7 @@ def test_leaders_move_and_move_back() -> None:
             def strike(deed: Callable[..., dict[str, int]], *given: float) -> dict[str, int]:
                 facts = deed(0, *given)  # which meets broker 1
                 brokers._await_return()
-                assert broker.led() == first
+                assert wait_until(lambda: broker.led() == first)
                 return facts
 
             begun = time.monotonic()
