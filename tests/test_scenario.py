@@ -7,19 +7,25 @@ import pytest
 from tickproof.conformance.fault_steps import (
     CutStep,
     FaultStep,
+    KillBrokerStep,
     KillHostStep,
+    KillLeaderStep,
     KillStep,
+    PauseLeaderStep,
     PauseStep,
     RescaleStep,
     ScaleStep,
 )
-from tickproof.conformance.faults.kinds import needs_of, within
+from tickproof.conformance.faults.kinds import meets_broker, meets_leader, needs_of, within
 
 DEATH = KillStep("fetched", target="worker")
 PAUSE = PauseStep("fetched", target="worker", seconds=2.0)
 HOST = KillHostStep("fetched", down_s=1.0)
 CUT = CutStep("fetched", target="source")
 ALL = KillStep("fetched", target="workers")
+BROKER = KillBrokerStep("fetched")
+LEADER = KillLeaderStep("fetched")
+STILL_LEADER = PauseLeaderStep("fetched", seconds=6.0)
 
 
 def stop(workers: int) -> FaultStep:
@@ -66,3 +72,17 @@ def test_a_second_worker_that_dies_needs_the_claim_of_all(faults, workers, needs
 )
 def test_a_schedule_ends_before_what_is_not_claimed(survives, faults, kept):
     assert within(survives.split(), faults, 2) == faults[:kept]
+
+
+@pytest.mark.parametrize(
+    ("faults", "own", "several"),
+    [
+        ((), False, False),
+        ((DEATH, PAUSE, CUT), False, False),
+        ((DEATH, BROKER), True, False),
+        ((DEATH, LEADER), True, True),
+        ((STILL_LEADER,), True, True),
+    ],
+)
+def test_a_run_whose_broker_fails_has_its_own(faults, own, several):
+    assert (meets_broker(faults), meets_leader(faults)) == (own, several)
