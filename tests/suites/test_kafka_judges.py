@@ -112,14 +112,18 @@ def fired(
     )
 
 
-def history(folder: Path, waited_s: float, starved_s: float = 0.0):
-    """Make a run whose one worker dies at 1 s, and whose output goes on after ``waited_s``."""
+def history(folder: Path, waited_s: float, starved_s: float = 0.0, again_s: int | None = None):
+    """Make a run whose worker dies at 1 s, and whose output goes on after ``waited_s``.
+
+    again_s: when it dies once more.
+    """
     step = KillStep("staged", target="worker", fraction=0.5)
     t_ns = np.full(RECORDS, SECOND // 2, np.int64)
     t_ns[RECORDS // 2 :] = SECOND + int(waited_s * SECOND)
     run = exact_run(folder, "kafka-worker-in-transaction", step, t_ns=t_ns)
     run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)], **starved(starved_s))
-    run.events(fired(step, 7, outputs=RECORDS // 2))
+    deaths = (1,) if again_s is None else (1, again_s)
+    run.events(*(fired(step, 7, at_s=at_s, outputs=RECORDS // 2) for at_s in deaths))
     return run.history()
 
 
@@ -132,6 +136,28 @@ def test_output_that_comes_later_is_held_up(tmp_path: Path) -> None:
     with pytest.raises(Fail, match=f"within {CLAIMED_S} s of a death") as failure:
         judge(history(tmp_path / "run", CLAIMED_S + SPARE_S + 0.1))
     assert failure.value.code == "HELD_UP"
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "again_s"), [(CLAIMED_S + SPARE_S + 1, 11), (2 * (CLAIMED_S + SPARE_S), 24)]
+)
+def test_each_death_has_its_own_time(tmp_path: Path, waited_s: float, again_s: int) -> None:
+    judge(history(tmp_path / "run", waited_s, again_s=again_s))
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "again_s", "found"),
+    [
+        (35.0, 11, "the next of partition 0 came 25.0 s after it"),
+        (25.0, 25, "none of partition 0 in the 24.0 s until the next one"),
+        (24.0, 26, "the next of partition 0 came 24.0 s after it"),
+    ],
+)
+def test_a_second_death_excuses_no_more_than_its_own(
+    tmp_path: Path, waited_s: float, again_s: int, found: str
+) -> None:
+    with pytest.raises(Fail, match=f"HELD_UP.*{found}"):
+        judge(history(tmp_path / "run", waited_s, again_s=again_s))
 
 
 def test_what_the_machine_withheld_holds_no_reader_up(tmp_path: Path) -> None:
