@@ -1046,8 +1046,9 @@ def _room_again(context: Context, rng: random.Random, *later: FaultStep) -> Scen
 def count_disk_with_room_again(context: Context, rng: random.Random) -> Scenario:
     # Killed at the first cut that gets through: it is the one that failed, or one of its own.
     if context.transport == "kafka":  # there a cut may be on the broker, and goes on
-        rate = 30_000
-        full = FillStep("fetched", fraction=0.15, seconds=1.0, cut=True)
+        # Who makes one each second, and shares two cores with others, is late for a short time.
+        rate = 12_000
+        full = FillStep("fetched", fraction=0.15, seconds=3.0, cut=True)
         death: FaultStep = kill(rng, "engine", 0.65, 0.7)
     else:
         rate = 60_000
