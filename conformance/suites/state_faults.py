@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -93,12 +94,16 @@ def held_back(history: History, full: FiredFault, over_ns: int) -> bool:
 
 
 def fell(history: History, full: FiredFault) -> bool:
-    """Tell whether the engine, or a worker, ended by itself for want of room, and came again."""
+    """Tell whether the engine, or a part of it, ended for want of room, and came again."""
     # It may take a while until what could not be written ends the engine.
     again_ns = max((row.t_ns for row in history.all(events.Started)), default=0)
-    return _lost_worker(history, full) or any(
-        row.returncode not in (0, _KILLED) and full.t_ns < row.t_ns < again_ns
-        for row in history.all(events.Exited)
+    return (
+        _lost_worker(history, full)
+        or _read_again(history, full)
+        or any(
+            row.returncode not in (0, _KILLED) and full.t_ns < row.t_ns < again_ns
+            for row in history.all(events.Exited)
+        )
     )
 
 
@@ -110,3 +115,21 @@ def _lost_worker(history: History, full: FiredFault) -> bool:
     named = (row for row in history.all(events.Topology) if row.t_ns < full.t_ns)
     workers = {one.pid for row in named for one in row.processes if one.role == "worker"}
     return bool(workers & {*full.pids} - {*later.pids})
+
+
+def _read_again(history: History, full: FiredFault) -> bool:
+    """Tell whether a partition was read anew from its last RELEASE before the next fault.
+
+    An engine whose process lives on may end its job for want of room and begin it again.
+    """
+    next_ns = min((one.t_ns for one in history.faults if one.t_ns > full.t_ns), default=math.inf)
+    fetches, releases = history.fetches, history.releases
+    for one in np.unique(fetches[["stream", "partition"]]):
+        read = fetches[fetches[["stream", "partition"]] == one]
+        cuts = releases[releases[["stream", "partition"]] == one]
+        before = read["t_ns"] < full.t_ns
+        after = read[(read["t_ns"] > full.t_ns) & (read["t_ns"] < next_ns)]
+        cut = max(cuts["offset"][cuts["t_ns"] < full.t_ns], default=0)
+        if (read["end"][before] > cut).any() and (after["base"] == cut).any():
+            return True
+    return False

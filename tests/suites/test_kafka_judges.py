@@ -454,14 +454,22 @@ def test_partitions_that_nobody_else_read_show_no_lost_session(tmp_path: Path, l
 CLAIMS = {**LEAST_CLAIMS, "state": "exactly-once", "survives": ["engine"], "transport": "kafka"}
 
 
-def full_disk(folder: Path, *, files: int = 1, words: str = "", committed_s: float = 0.5):
+def full_disk(
+    folder: Path,
+    *,
+    files: int = 1,
+    words: str = "",
+    committed_s: float = 0.5,
+    again: tuple[float, int] | None = None,
+):
     """Make a run that is exact: the disk is full from 1 s to 3 s, and the engine dies at 2 s."""
     full, death = FillStep("fetched", seconds=2.0), KillEngineStep("fetched")
     run = exact_run(folder, "count-full-disk", full, death, t_ns=4 * SECOND)
     run.facts(claims=CLAIMS, kept={"bytes": 9 * files, "files": files})
-    run.tables(
-        fetches=[(SECOND // 4, 0, 0, 0, RECORDS)], releases=[(int(committed_s * SECOND), 0, 0, 1)]
-    )
+    fetches = [(SECOND // 4, 0, 0, 0, RECORDS)]
+    if again is not None:
+        fetches.append((int(again[0] * SECOND), 0, 0, again[1], RECORDS))
+    run.tables(fetches=fetches, releases=[(int(committed_s * SECOND), 0, 0, 1)])
     over = FillOver(t_ns=3 * SECOND, from_ns=SECOND, to_ns=3 * SECOND, empty=(), words=words)
     run.events(fired(full, 7), fired(death, 7, at_s=2), over)
     return run.history()
@@ -475,6 +483,25 @@ def test_a_full_disk_counts_only_for_what_an_engine_writes_to_it(tmp_path: Path)
         judge_full(full_disk(tmp_path / "in-topics", committed_s=2.5))
     with pytest.raises(Unknown, match="NOTHING_HELD_BACK"):
         judge_full(full_disk(tmp_path / "silent"))
+
+
+@pytest.mark.parametrize(
+    ("at_s", "offset", "shows"),
+    [
+        (1.5, 1, True),  # a job that ended in a process that lives on begins at its last commit
+        (1.5, 2, False),  # a client may ask again for what it had not kept
+        (0.7, 1, False),
+        (2.5, 1, False),  # the kill is why
+    ],
+)
+def test_a_job_that_begins_anew_without_a_kill_had_no_room(
+    tmp_path: Path, at_s: float, offset: int, shows: bool
+) -> None:
+    history = full_disk(tmp_path, again=(at_s, offset))
+    if shows:
+        return judge_full(history)
+    with pytest.raises(Unknown, match="NOTHING_HELD_BACK"):
+        judge_full(history)
 
 
 @pytest.mark.parametrize(

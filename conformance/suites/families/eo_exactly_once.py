@@ -1014,7 +1014,8 @@ def count_full_disk(context: Context, rng: random.Random) -> Scenario:
     # An engine that goes on without cuts has more than 16,384 outputs of a partition to repeat.
     death = kill(rng, "engine", full.fraction, full.fraction)
     death = replace(death, delay_s=1.0, burst=context.records(30_000))
-    if context.transport == "kafka":
+    if context.transport == "kafka":  # time for a job that ends in a process that lives on
+        full, death = replace(full, seconds=5.0), replace(death, delay_s=4.0)
         return _room_again(context, rng, full, death)
     return carried(
         context,
@@ -1031,7 +1032,7 @@ def _room_again(context: Context, rng: random.Random, *later: FaultStep) -> Scen
     State that lies in topics, too, is read anew only after a death.
     """
     full, death = (replace(step, fraction=step.fraction + 0.25) for step in later)
-    first = FillStep("fetched", fraction=round(rng.uniform(0.1, 0.15), 4), seconds=1.0, cut=True)
+    first = FillStep("fetched", fraction=round(rng.uniform(0.1, 0.15), 4), seconds=3.0, cut=True)
     return carried(
         context,
         context.records(150_000),
