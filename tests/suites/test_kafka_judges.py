@@ -460,13 +460,14 @@ def full_disk(
     files: int = 1,
     words: str = "",
     committed_s: float = 0.5,
+    read: int = RECORDS,
     again: tuple[float, int] | None = None,
 ):
     """Make a run that is exact: the disk is full from 1 s to 3 s, and the engine dies at 2 s."""
     full, death = FillStep("fetched", seconds=2.0), KillEngineStep("fetched")
     run = exact_run(folder, "count-full-disk", full, death, t_ns=4 * SECOND)
     run.facts(claims=CLAIMS, kept={"bytes": 9 * files, "files": files})
-    fetches = [(SECOND // 4, 0, 0, 0, RECORDS)]
+    fetches = [(SECOND // 4, 0, 0, 0, read)]
     if again is not None:
         fetches.append((int(again[0] * SECOND), 0, 0, again[1], RECORDS))
     run.tables(fetches=fetches, releases=[(int(committed_s * SECOND), 0, 0, 1)])
@@ -486,18 +487,19 @@ def test_a_full_disk_counts_only_for_what_an_engine_writes_to_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("at_s", "offset", "shows"),
+    ("read", "at_s", "offset", "shows"),
     [
-        (1.5, 1, True),  # a job that ended in a process that lives on begins at its last commit
-        (1.5, 2, False),  # a client may ask again for what it had not kept
-        (0.7, 1, False),
-        (2.5, 1, False),  # the kill is why
+        (RECORDS, 1.5, 1, True),  # a job that began anew, in a process that lives on
+        (RECORDS, 1.5, 2, False),  # a client may ask again for what it had not kept
+        (1, 1.5, 1, False),  # it reads on
+        (RECORDS, 0.7, 1, False),
+        (RECORDS, 2.5, 1, False),  # the kill is why
     ],
 )
 def test_a_job_that_begins_anew_without_a_kill_had_no_room(
-    tmp_path: Path, at_s: float, offset: int, shows: bool
+    tmp_path: Path, read: int, at_s: float, offset: int, shows: bool
 ) -> None:
-    history = full_disk(tmp_path, again=(at_s, offset))
+    history = full_disk(tmp_path, read=read, again=(at_s, offset))
     if shows:
         return judge_full(history)
     with pytest.raises(Unknown, match="NOTHING_HELD_BACK"):
