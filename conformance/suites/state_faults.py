@@ -15,6 +15,7 @@ from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites.judge import NotClaimed, Unknown
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, Reason
 
@@ -73,7 +74,8 @@ def require_held_back(history: History, full: FiredFault, over: events.FillOver)
         raise Unknown(
             Reason.NOTHING_HELD_BACK,
             "a sign that something could not be written: no RELEASE for "
-            "longer than usual, an empty file, a word on standard error, or the engine's end",
+            "longer than usual, an empty file, a word on standard error, the engine's end, or a "
+            "partition that is read again from its last RELEASE",
             "none of them",
             fault=full.text,
         )
@@ -109,7 +111,7 @@ def fell(history: History, full: FiredFault) -> bool:
 
 def _lost_worker(history: History, full: FiredFault) -> bool:
     """Tell whether a worker that met the full disk was gone as the next fault met all processes."""
-    later = next((one for one in history.faults if one.t_ns > full.t_ns), None)
+    later = _next_fault(history, full)
     if later is None or not fault_of(later.step).ends_engine or len(later.pids) < len(full.pids):
         return False
     named = (row for row in history.all(events.Topology) if row.t_ns < full.t_ns)
@@ -118,18 +120,23 @@ def _lost_worker(history: History, full: FiredFault) -> bool:
 
 
 def _read_again(history: History, full: FiredFault) -> bool:
-    """Tell whether a partition was read anew from its last RELEASE before the next fault.
+    """Tell whether a partition was read again from its last RELEASE before the next fault.
 
-    An engine whose process lives on may end its job for want of room and begin it again.
+    An engine may give up its job for want of room and start it again within the same process.
     """
-    next_ns = min((one.t_ns for one in history.faults if one.t_ns > full.t_ns), default=math.inf)
+    later = _next_fault(history, full)
+    until_ns = math.inf if later is None else later.t_ns
     fetches, releases = history.fetches, history.releases
-    for one in np.unique(fetches[["stream", "partition"]]):
-        read = fetches[fetches[["stream", "partition"]] == one]
-        cuts = releases[releases[["stream", "partition"]] == one]
-        before = read["t_ns"] < full.t_ns
-        after = read[(read["t_ns"] > full.t_ns) & (read["t_ns"] < next_ns)]
-        cut = max(cuts["offset"][cuts["t_ns"] < full.t_ns], default=0)
-        if (read["end"][before] > cut).any() and (after["base"] == cut).any():
+    for one in history.partitions:
+        read = of_partition(fetches, one.stream, one.partition)
+        cuts = of_partition(releases, one.stream, one.partition)
+        cut = cuts["offset"][cuts["t_ns"] < full.t_ns].max(initial=0)
+        before = read[read["t_ns"] < full.t_ns]
+        after = read[(read["t_ns"] > full.t_ns) & (read["t_ns"] < until_ns)]
+        if (before["end"] > cut).any() and (after["base"] == cut).any():
             return True
     return False
+
+
+def _next_fault(history: History, fault: FiredFault) -> FiredFault | None:
+    return next((one for one in history.faults if one.t_ns > fault.t_ns), None)

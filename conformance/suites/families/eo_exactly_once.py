@@ -1014,7 +1014,7 @@ def count_full_disk(context: Context, rng: random.Random) -> Scenario:
     # An engine that goes on without cuts has more than 16,384 outputs of a partition to repeat.
     death = kill(rng, "engine", full.fraction, full.fraction)
     death = replace(death, delay_s=1.0, burst=context.records(30_000))
-    if context.transport == "kafka":  # time for a job that ends in a process that lives on
+    if context.transport == "kafka":  # long enough for a job to fail and start again in its process
         full, death = replace(full, seconds=5.0), replace(death, delay_s=4.0)
         return _room_again(context, rng, full, death)
     return carried(
@@ -1047,7 +1047,7 @@ def _room_again(context: Context, rng: random.Random, *later: FaultStep) -> Scen
 def count_disk_with_room_again(context: Context, rng: random.Random) -> Scenario:
     # Killed at the first cut that gets through: it is the one that failed, or one of its own.
     if context.transport == "kafka":  # there a cut may be on the broker, and goes on
-        # Who makes one each second, and shares two cores with others, is late for a short time.
+        # An engine that cuts each second, and shares two cores with others, misses less than that.
         rate = 12_000
         full = FillStep("fetched", fraction=0.15, seconds=3.0, cut=True)
         death: FaultStep = kill(rng, "engine", 0.65, 0.7)
