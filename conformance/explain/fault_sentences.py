@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Final
 
 from tickproof.conformance.explain.aftermath import Aftermath
 from tickproof.conformance.explain.facts import Facts, listed, seconds
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
+from tickproof.conformance.history.event import StateRead
 from tickproof.conformance.history.events import FaultMissed, FiredFault, LinkMissed
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.kafka_events import AbortedTransaction
@@ -135,9 +137,31 @@ def hidden(facts: Facts, after: Aftermath) -> str:
                 return (
                     f" As it read on, a transaction that {facts.name(earlier)} had left open was "
                     f"open for another {longer}: until then readers of committed messages saw "
-                    "nothing that was committed behind it."
+                    f"nothing that was committed behind it.{_read_no_further(facts, after)}"
                 )
     return ""
+
+
+def _read_no_further(facts: Facts, after: Aftermath) -> str:
+    """Say of which of its own topics the engine was sent less than there was, as it read on."""
+    furthest: dict[tuple[str, int], StateRead] = {}
+    for event in facts.history.all(events.KafkaStateReads):
+        for one in event.reads:
+            known = furthest.get((one.topic, one.partition))
+            within = after.fault.struck_ns < one.began_ns < after.until_ns
+            if within and (known is None or one.end > known.end):
+                furthest[one.topic, one.partition] = one
+    said = ""
+    for topic, parts in groupby(sorted(furthest.values()), key=lambda one: one.topic):
+        where = [
+            f"partition {one.partition} up to offset {one.end:,} (last stable offset "
+            f"{one.stable:,}, end {one.high:,})"
+            for one in parts
+            if one.end <= one.stable < one.high
+        ]
+        if where:
+            said += f" Of its own topic {shown(topic, 100)} it was sent {listed(where, _MOST)}."
+    return said
 
 
 def _left(facts: Facts, after: Aftermath) -> list[AbortedTransaction]:

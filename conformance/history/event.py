@@ -44,6 +44,7 @@ class EventKind(enum.StrEnum):
     HAVE_AFTER_FENCE = "have-after-fence"
     KAFKA_NAMES = "kafka-names"
     KAFKA_OUTPUT = "kafka-output"
+    KAFKA_STATE_READS = "kafka-state-reads"
     KAFKA_TRANSACTIONS = "kafka-transactions"
     LINK = "link"
     LINK_MISSED = "link-missed"
@@ -133,6 +134,25 @@ class UsedConnection(NamedTuple):
     sent: int
 
 
+class StateRead(NamedTuple):
+    """What a connection was sent of one partition of a topic that is the engine's own.
+
+    It came from ``began_ns`` to ``until_ns``, and holds offsets from ``first`` to before ``end``;
+    by the last answer the last stable offset was ``stable``, and the partition ended at ``high``.
+    In a file a list in this order.
+    """
+
+    topic: str
+    partition: int
+    connection: int
+    began_ns: int
+    until_ns: int
+    first: int
+    end: int
+    stable: int
+    high: int
+
+
 #: How fields with these names are written; all others are written as they are.
 _WRITTEN: Final[Mapping[str, Any]] = {
     "processes": lambda processes: [process._asdict() for process in processes],
@@ -148,6 +168,7 @@ _READ: Final[Mapping[str, Any]] = {
     "step": lambda step: FaultStep.from_json(step) if step else None,
     "running": lambda rows: tuple(ActiveProcess(*row) for row in rows),
     "placed": lambda rows: tuple(PlacedProcess(*row) for row in rows),
+    "reads": lambda rows: tuple(StateRead(*row) for row in rows),
     "used": lambda rows: tuple(
         UsedConnection(number, tuple(pids), fetched, sent) for number, pids, fetched, sent in rows
     ),

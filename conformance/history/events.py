@@ -22,6 +22,7 @@ from tickproof.conformance.history.event import (
 from tickproof.conformance.history.fired_fault import FiredFault as FiredFault
 from tickproof.conformance.history.kafka_events import KafkaNames as KafkaNames
 from tickproof.conformance.history.kafka_events import KafkaOutput as KafkaOutput
+from tickproof.conformance.history.kafka_events import KafkaStateReads as KafkaStateReads
 from tickproof.conformance.history.kafka_events import KafkaTransactions as KafkaTransactions
 from tickproof.conformance.history.network_events import Network as Network
 from tickproof.conformance.history.network_events import Placed as Placed

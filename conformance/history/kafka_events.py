@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tickproof.conformance.history.event import Event, EventKind
+from tickproof.conformance.history.event import Event, EventKind, StateRead
 
 
 class KafkaNames(Event, kind=EventKind.KAFKA_NAMES):
@@ -39,6 +39,12 @@ class KafkaOutput(Event, kind=EventKind.KAFKA_OUTPUT):
     def aborted(self) -> int:
         """Records that were produced and that nobody will see."""
         return max(0, self.produced - self.committed)
+
+
+class KafkaStateReads(Event, kind=EventKind.KAFKA_STATE_READS):
+    """What an engine read of its own topics, such as changelogs; the first thousand of a run."""
+
+    reads: tuple[StateRead, ...]
 
 
 class AbortedTransaction(NamedTuple):

@@ -171,6 +171,7 @@ class Exchange:
             unread=self.traffic.unread.total() + self.traffic.malformed,
         )
         self._note_names()
+        self._note_state_reads()
         if self.failure is None:
             with contextlib.suppress(KafkaUnavailable):
                 self._note_transactions()
@@ -195,6 +196,12 @@ class Exchange:
                 )
             },
         )
+
+    def _note_state_reads(self) -> None:
+        """Note how far the engine read topics of its own."""
+        reads = [*self.traffic.state_reads.values()]
+        if reads:
+            self._event(EventKind.KAFKA_STATE_READS, reads=reads)
 
     def _note_transactions(self) -> None:
         """Note what became of the engine's transactions, by the broker's own account."""

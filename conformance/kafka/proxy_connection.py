@@ -425,10 +425,16 @@ class Connection:
     def _input(
         self, body: memoryview, exchange: Exchange
     ) -> list[tuple[int, Fetched, int, int, int]]:
-        """Return the records of input in an answer: stream, where, first, end, count."""
+        """Return the records of input in an answer: stream, where, first, end, count.
+
+        Those of topics of the engine's own are noted.
+        """
         found = []
+        topics = self._hub.topics
         for one in wire.fetched(body, exchange.head):
-            if (stream := self._hub.topics.stream(one.topic)) is None:
+            if (stream := topics.stream(one.topic)) is None:
+                if (name := topics.name(one.topic)) and not topics.is_output(one.topic):
+                    self._hub.traffic.note_state(self.use.number, name, one)
                 continue
             if batches := list(one.batches()):
                 begin, end = batches[0].first, batches[-1].end

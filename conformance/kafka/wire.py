@@ -169,12 +169,15 @@ class Fetched(NamedTuple):
     """Records of one partition in the answer to a Fetch.
 
     watermark: where the high watermark stands in the frame; the last stable offset, of the
-    same size, is behind it. field: where the records stand, with their length before them.
+    same size, is behind it. high, stable: these two. field: where the records stand, with their
+    length before them.
     """
 
     topic: Topic
     partition: int
     watermark: int
+    high: int
+    stable: int
     field: slice
     records: memoryview
 
@@ -225,7 +228,8 @@ def _fetched(frame: memoryview, head: Header) -> tuple[list[Fetched], int]:
             partition = fields.i32()
             fields.i16()
             watermark = fields.at
-            fields.skip(16 + (8 if version >= 5 else 0))
+            high, stable = fields.i64(), fields.i64()
+            fields.skip(8 if version >= 5 else 0)
             for _ in fields.items():
                 fields.skip(16)
                 fields.tags()
@@ -235,7 +239,7 @@ def _fetched(frame: memoryview, head: Header) -> tuple[list[Fetched], int]:
             records = fields.blob()
             if len(records):
                 field = slice(begin, fields.at)
-                found.append(Fetched(topic, partition, watermark, field, records))
+                found.append(Fetched(topic, partition, watermark, high, stable, field, records))
             fields.tags()
         fields.tags()
     return found, fields.at

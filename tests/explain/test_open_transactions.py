@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tickproof.conformance.explain import fault_sentences
-from tickproof.conformance.history.events import KafkaTransactions
+from tickproof.conformance.history.event import StateRead
+from tickproof.conformance.history.events import KafkaStateReads, KafkaTransactions
 
 SECOND = 1_000_000_000
 
 
-def facts(*rows: tuple[float, float, int]) -> Any:
+def facts(*rows: tuple[float, float, int], reads: tuple[StateRead, ...] = ()) -> Any:
     """Return deaths at 10 and 40 s, and transactions: open from, aborted at, committed behind."""
     noted = KafkaTransactions(
         t_ns=100 * SECOND,
@@ -27,12 +28,14 @@ def facts(*rows: tuple[float, float, int]) -> Any:
             number=number,
             fault=SimpleNamespace(struck_ns=at_s * SECOND, t_ns=at_s * SECOND),
             fetched_ns=(at_s + 9) * SECOND,
+            until_ns=(at_s + 30) * SECOND,
         )
         for number, at_s in enumerate((10, 40))
     ]
+    sent = KafkaStateReads(t_ns=100 * SECOND, reads=reads)
     return SimpleNamespace(
         aftermaths=deaths,
-        history=SimpleNamespace(all=lambda _kind: [noted]),
+        history=SimpleNamespace(all=lambda kind: [sent if kind is KafkaStateReads else noted]),
         name=lambda after: f"kill {after.number + 1}",
     )
 
@@ -75,3 +78,30 @@ def test_all_that_a_death_left_open_is_told(
 ) -> None:
     made = facts(*rows)
     assert fault_sentences._left_open(made, made.aftermaths[0]).startswith(said)
+
+
+def read(partition: int, end: int, stable: int, at_s: int = 45, topic: str = "log") -> StateRead:
+    """Return what a connection was sent of a partition that ends at 900."""
+    return StateRead(topic, partition, 5, at_s * SECOND, at_s * SECOND, 0, end, stable, 900)
+
+
+def test_it_is_told_how_far_the_engine_was_sent_its_own_topics() -> None:
+    reads = (
+        read(1, 200, 201),
+        read(0, 100, 100),
+        read(0, 90, 100),  # another connection, which came less far
+        read(2, 900, 900),  # to its end
+        read(3, 100, 100, at_s=11),  # before the second death
+        read(0, 100, 100, topic="whole|", at_s=75),  # after its time
+    )
+    made = facts((9.5, 69.0, 7), reads=reads)
+    said = fault_sentences.hidden(made, made.aftermaths[1])
+    assert said.endswith(
+        "behind it. Of its own topic log it was sent partition 0 up to offset 100 (last stable "
+        "offset 100, end 900) and partition 1 up to offset 200 (last stable offset 201, end 900)."
+    )
+
+
+def test_nothing_is_told_of_topics_where_no_transaction_hid_anything() -> None:
+    made = facts((9.5, 48.9, 7), reads=(read(0, 100, 100),))
+    assert fault_sentences.hidden(made, made.aftermaths[1]) == ""
