@@ -11,7 +11,7 @@ import numpy as np
 from tickproof.conformance import apps
 from tickproof.conformance.checkers.matching import Matching, Place
 from tickproof.conformance.explain.aftermath import Aftermath, aftermaths, offsets_in, partitions_of
-from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.kinds import names
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
@@ -69,9 +69,9 @@ class Facts:
 
     def name(self, after: Aftermath) -> str:
         """Return what a fault is called in a sentence: "the kill", "kill 2"."""
-        noun = _noun(after)
-        alike = [one.number for one in self.aftermaths if _noun(one) == noun]
-        return f"the {noun}" if len(alike) == 1 else f"{noun} {alike.index(after.number) + 1}"
+        named = names([one.fault.step for one in self.aftermaths])
+        numbers = [one.number for one in self.aftermaths]
+        return named[numbers.index(after.number)]
 
     def since(self, t_ns: int, after: Aftermath | None) -> str:
         """Return a time by its distance from a fault, or from the beginning without one."""
@@ -219,7 +219,3 @@ def ranges(where: np.ndarray) -> str:
                 f"{number:,} offsets between {low:,} and {high:,} of partition {partition}"
             )
     return listed(found)
-
-
-def _noun(after: Aftermath) -> str:
-    return fault_of(after.fault.step).noun or after.fault.step.do

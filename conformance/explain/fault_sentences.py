@@ -9,7 +9,6 @@ from tickproof.conformance.explain.aftermath import Aftermath
 from tickproof.conformance.explain.facts import Facts, listed, seconds
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
-from tickproof.conformance.history.event import StateRead
 from tickproof.conformance.history.events import FaultMissed, FiredFault, LinkMissed
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.kafka_events import AbortedTransaction
@@ -143,24 +142,29 @@ def hidden(facts: Facts, after: Aftermath) -> str:
 
 
 def _read_no_further(facts: Facts, after: Aftermath) -> str:
-    """Say of which of its own topics the engine was sent less than there was, as it read on."""
-    furthest: dict[tuple[str, int], StateRead] = {}
-    for event in facts.history.all(events.KafkaStateReads):
-        for one in event.reads:
-            known = furthest.get((one.topic, one.partition))
-            within = after.fault.struck_ns < one.began_ns < after.until_ns
-            if within and (known is None or one.end > known.end):
-                furthest[one.topic, one.partition] = one
+    """Say of which of its own topics the engine was told an earlier end than there was."""
+    reads = [
+        one
+        for event in facts.history.all(events.KafkaStateReads)
+        for one in event.reads
+        if after.fault.struck_ns < one.since_ns < after.until_ns
+    ]
     said = ""
-    for topic, parts in groupby(sorted(furthest.values()), key=lambda one: one.topic):
-        where = [
-            f"partition {one.partition} up to offset {one.end:,} (last stable offset "
-            f"{one.stable:,}, end {one.high:,})"
-            for one in parts
-            if one.end <= one.stable < one.high
-        ]
+    for topic, of_topic in groupby(sorted(reads), key=lambda one: one.topic):
+        where = []
+        for number, found in groupby(of_topic, key=lambda one: one.partition):
+            told, sent, written = (max(each) for each in list(zip(*found, strict=True))[-3:])
+            if 0 <= told < written:
+                came = f"it was sent those up to {sent:,}" if sent else "it was sent none"
+                where.append(
+                    f"offset {told:,} of partition {number} ({counted(written, 'record')} "
+                    f"{_were(written)} written there, {came})"
+                )
         if where:
-            said += f" Of its own topic {shown(topic, 100)} it was sent {listed(where, _MOST)}."
+            said += (
+                f" Asked where the engine's own topic {shown(topic, 100)} ends, the broker had "
+                f"answered: {listed(where, _MOST)}."
+            )
     return said
 
 

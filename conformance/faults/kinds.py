@@ -50,6 +50,15 @@ def faults_of(steps: Iterable[FaultStep]) -> Iterator[Fault]:
     return map(fault_of, steps)
 
 
+def names(steps: Sequence[FaultStep]) -> list[str]:
+    """Return what each step is called among the others: "the kill", or "kill 1" and "kill 2"."""
+    nouns = [fault_of(step).noun or step.do for step in steps]
+    return [
+        f"the {noun}" if nouns.count(noun) == 1 else f"{noun} {nouns[:number].count(noun) + 1}"
+        for number, noun in enumerate(nouns)
+    ]
+
+
 def loses_power(steps: Iterable[FaultStep]) -> bool:
     """Tell whether a step needs an engine with a disk that can lose its power."""
     return any(isinstance(fault, Power) for fault in faults_of(steps))

@@ -135,22 +135,22 @@ class UsedConnection(NamedTuple):
 
 
 class StateRead(NamedTuple):
-    """What a connection was sent of one partition of a topic that is the engine's own.
+    """What a connection learnt of one partition of a topic that is the engine's own.
 
-    It came from ``began_ns`` to ``until_ns``, and holds offsets from ``first`` to before ``end``;
-    by the last answer the last stable offset was ``stable``, and the partition ended at ``high``.
-    In a file a list in this order.
+    told: its end, as the broker named it last, -1 if it was not asked. sent: behind the last
+    record that came, 0 if none did. written: records that the broker had taken there by
+    ``until_ns``, the time of the last of both; ``since_ns`` is that of the first. In a file a list
+    in this order.
     """
 
     topic: str
     partition: int
     connection: int
-    began_ns: int
+    since_ns: int
     until_ns: int
-    first: int
-    end: int
-    stable: int
-    high: int
+    told: int
+    sent: int
+    written: int
 
 
 #: How fields with these names are written; all others are written as they are.

@@ -12,11 +12,18 @@ from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.names import names
 from tickproof.conformance.kafka.traffic import Topics, Traffic
 from tickproof.conformance.kafka.transaction_messages import GroupAdded, Offsets, TransactionEnd
-from tickproof.conformance.kafka.wire import Api, FetchRequest, Header, ProduceRequest, Topic
+from tickproof.conformance.kafka.wire import (
+    Api,
+    EndRequest,
+    FetchRequest,
+    Header,
+    ProduceRequest,
+    Topic,
+)
 from tickproof.conformance.log_server.timed_faults import Lasting
 
 #: What a request means, None where it means nothing here.
-Meaning = FetchRequest | ProduceRequest | Offsets | GroupAdded | TransactionEnd | None
+Meaning = FetchRequest | EndRequest | ProduceRequest | Offsets | GroupAdded | TransactionEnd | None
 
 
 class Moments(NamedTuple):
@@ -121,6 +128,8 @@ class Conversation:
                 exchange.meaning = asked
                 for topic, partition, offset in asked.positions:
                     self._positions[topic, partition] = offset
+            case Api.LIST_OFFSETS:
+                exchange.meaning = wire.end_request(frame, head)
             case Api.PRODUCE:
                 exchange.meaning = produced = wire.produce_request(frame, head)
                 exchange.records = sum(
@@ -171,19 +180,21 @@ class Conversation:
                 found = wire.produce_errors(frame, head)
                 for one in (error for error in found.values() if error):
                     traffic.errors[head.key, one] += 1
-                records = sum(
-                    one.batch.size
-                    for one in produced.batches
-                    if self._topics.is_output(one.topic)
-                    and not found.get((one.topic, one.partition), 0)
-                )
+                records = 0
+                for topic, partition, batch in produced.batches:
+                    if found.get((topic, partition), 0):
+                        continue
+                    if self._topics.is_output(topic):
+                        records += batch.size
+                    elif name := self._topics.own(topic):
+                        traffic.state_written[name, partition] += batch.size
                 if produced.transactional:
                     traffic.transactional += records
                 else:
                     traffic.plain += records
                 exchange.records = records
                 return bool(records)
-            case None | FetchRequest():
+            case None | FetchRequest() | EndRequest():
                 return True
         if error := transaction_messages.transaction_error(frame, head):
             traffic.errors[head.key, error] += 1

@@ -25,7 +25,7 @@ from tickproof.conformance.kafka.exchanges import COMMIT, PLAIN, STAGED, Convers
 from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.frame_stream import Budget, FrameStream, sized
 from tickproof.conformance.kafka.traffic import Topics, Traffic
-from tickproof.conformance.kafka.wire import Api, Fetched, FetchRequest, ProduceRequest
+from tickproof.conformance.kafka.wire import Api, EndRequest, Fetched, FetchRequest, ProduceRequest
 from tickproof.conformance.log_server.connection_faults import Broken, Links
 from tickproof.conformance.log_server.connection_tasks import ended
 from tickproof.conformance.log_server.connection_use import ConnectionUse
@@ -324,6 +324,8 @@ class Connection:
         elif isinstance(exchange.meaning, FetchRequest):
             frame = self._named_leaders(frame, exchange)
             await self._send_fetched(frame, exchange, exchange.meaning)
+        elif isinstance(exchange.meaning, EndRequest):
+            await self._send_ends(frame, exchange, exchange.meaning)
         elif isinstance(exchange.meaning, ProduceRequest):
             await self._send_taken(self._named_leaders(frame, exchange), exchange)
         elif exchange.has_effect:
@@ -430,11 +432,9 @@ class Connection:
         Those of topics of the engine's own are noted.
         """
         found = []
-        topics = self._hub.topics
         for one in wire.fetched(body, exchange.head):
-            if (stream := topics.stream(one.topic)) is None:
-                if (name := topics.name(one.topic)) and not topics.is_output(one.topic):
-                    self._hub.traffic.note_state(self.use.number, name, one)
+            if (stream := self._hub.topics.stream(one.topic)) is None:
+                self._sent_state(one)
                 continue
             if batches := list(one.batches()):
                 begin, end = batches[0].first, batches[-1].end
@@ -443,6 +443,20 @@ class Connection:
                     count = sum(batch.size for batch in batches) - (first - begin)
                     found.append((stream, one, first, end, max(count, 0)))
         return found
+
+    def _sent_state(self, one: Fetched) -> None:
+        """Note records of a topic of the engine's own."""
+        if (name := self._hub.topics.own(one.topic)) and (batches := list(one.batches())):
+            sent = batches[-1].end
+            self._hub.traffic.learnt(self.use.number, name, one.partition, sent=sent)
+
+    async def _send_ends(self, frame: memoryview, exchange: Exchange, asked: EndRequest) -> None:
+        """Pass on where partitions end; note those of topics of the engine's own."""
+        with self._counted():
+            for (topic, partition), end in wire.offsets(frame[4:], exchange.head).items():
+                if (topic, partition) in asked.partitions and self._hub.topics.own(topic):
+                    self._hub.traffic.learnt(self.use.number, topic, partition, told=end)
+        await self._send(frame)
 
     # -- sending ---------------------------------------------------------------------------
 

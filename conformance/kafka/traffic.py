@@ -10,7 +10,7 @@ from typing import Final
 
 from tickproof.conformance.history.event import StateRead
 from tickproof.conformance.kafka.names import Name, NameKind
-from tickproof.conformance.kafka.wire import Api, Fetched, Topic
+from tickproof.conformance.kafka.wire import Api, Topic
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 
 #: So many names of an engine are kept.
@@ -46,14 +46,18 @@ class Topics:
 
     def stream(self, topic: Topic) -> int | None:
         """Return the stream of an input topic, None for any other."""
-        return self._roles.inputs.get(self.name(topic))
+        return self._roles.inputs.get(self._name(topic))
 
     def is_output(self, topic: Topic) -> bool:
         """Say whether a topic takes the output of the engine."""
-        return self.name(topic) in self._roles.outputs
+        return self._name(topic) in self._roles.outputs
 
-    def name(self, topic: Topic) -> str:
-        """Return the name of a topic, "" of an id that nobody has named."""
+    def own(self, topic: Topic) -> str:
+        """Return the name of a topic that is the engine's own, "" for any other."""
+        name = self._name(topic)
+        return "" if name in self._roles.inputs or name in self._roles.outputs else name
+
+    def _name(self, topic: Topic) -> str:
         return topic if isinstance(topic, str) else self._names.get(topic, "")
 
 
@@ -69,8 +73,9 @@ class Traffic:
     names: what the engine calls its own, the first `MOST_NAMES` of them. timeouts_ms: what
     clients asked for, in ms, by the request that says it. by_broker: records of output by the
     number of the broker that acknowledged them. askers: by stream and partition of the input, the
-    connection that named it last to fetch it: that of its owner. state_reads: by connection,
-    topic and partition, the first `MOST_READS` of them.
+    connection that named it last to fetch it: that of its owner. state_written: records that the
+    broker took in topics that are the engine's own. state_reads: what was learnt of these by
+    connection, topic and partition, the first `MOST_READS` of them.
     """
 
     fetched: int = 0
@@ -87,6 +92,7 @@ class Traffic:
     timeouts_ms: dict[Api, set[int]] = field(default_factory=dict)
     by_broker: Counter[int] = field(default_factory=Counter)
     askers: dict[tuple[int, int], ConnectionUse] = field(default_factory=dict)
+    state_written: Counter[tuple[str, int]] = field(default_factory=Counter)
     state_reads: dict[tuple[int, str, int], StateRead] = field(default_factory=dict)
 
     def note(self, names: Iterable[Name]) -> None:
@@ -95,17 +101,20 @@ class Traffic:
             if len(self.names) < MOST_NAMES:
                 self.names.add(one)
 
-    def note_state(self, connection: int, topic: str, fetched: Fetched) -> None:
-        """Take an answer that brings records of a topic of the engine's own."""
-        brought, t_ns = list(fetched.batches()), time.monotonic_ns()
-        where = connection, topic, fetched.partition
+    def learnt(
+        self, connection: int, topic: str, partition: int, *, told: int = -1, sent: int = 0
+    ) -> None:
+        """Take what an answer says of a partition of a topic of the engine's own."""
+        where, t_ns = (connection, topic, partition), time.monotonic_ns()
         known = self.state_reads.get(where)
-        if not brought or (known is None and len(self.state_reads) >= MOST_READS):
+        if known is None and len(self.state_reads) >= MOST_READS:
             return
-        began_ns, first = (known.began_ns, known.first) if known else (t_ns, brought[0].first)
-        end, stable, high = brought[-1].end, fetched.stable, fetched.high
-        self.state_reads[where] = StateRead(
-            topic, fetched.partition, connection, began_ns, t_ns, first, end, stable, high
+        known = known or StateRead(topic, partition, connection, t_ns, t_ns, -1, 0, 0)
+        self.state_reads[where] = known._replace(
+            until_ns=t_ns,
+            told=max(known.told, told),
+            sent=max(known.sent, sent),
+            written=self.state_written[topic, partition],
         )
 
     @property

@@ -51,6 +51,7 @@ class Api(IntEnum):
 READ: Final = {
     Api.PRODUCE: range(3, 14),
     Api.FETCH: range(4, 19),
+    Api.LIST_OFFSETS: range(1, 12),
     Api.METADATA: range(14),
     Api.OFFSET_COMMIT: range(2, 11),
     Api.JOIN_GROUP: range(2, 10),
@@ -65,7 +66,7 @@ READ: Final = {
 }
 #: From which version on messages have tagged fields.
 _FLEXIBLE: Final = {
-    Api.PRODUCE: 9, Api.FETCH: 12, Api.METADATA: 9, Api.OFFSET_COMMIT: 8,
+    Api.PRODUCE: 9, Api.FETCH: 12, Api.LIST_OFFSETS: 6, Api.METADATA: 9, Api.OFFSET_COMMIT: 8,
     Api.JOIN_GROUP: 6, Api.HEARTBEAT: 4, Api.CREATE_TOPICS: 5, Api.INIT_PRODUCER_ID: 2,
     Api.ADD_OFFSETS_TO_TXN: 3, Api.END_TXN: 3, Api.TXN_OFFSET_COMMIT: 3,
     Api.CONSUMER_GROUP_HEARTBEAT: 0, Api.STREAMS_GROUP_HEARTBEAT: 0,
@@ -169,15 +170,12 @@ class Fetched(NamedTuple):
     """Records of one partition in the answer to a Fetch.
 
     watermark: where the high watermark stands in the frame; the last stable offset, of the
-    same size, is behind it. high, stable: these two. field: where the records stand, with their
-    length before them.
+    same size, is behind it. field: where the records stand, with their length before them.
     """
 
     topic: Topic
     partition: int
     watermark: int
-    high: int
-    stable: int
     field: slice
     records: memoryview
 
@@ -228,8 +226,7 @@ def _fetched(frame: memoryview, head: Header) -> tuple[list[Fetched], int]:
             partition = fields.i32()
             fields.i16()
             watermark = fields.at
-            high, stable = fields.i64(), fields.i64()
-            fields.skip(8 if version >= 5 else 0)
+            fields.skip(16 + (8 if version >= 5 else 0))
             for _ in fields.items():
                 fields.skip(16)
                 fields.tags()
@@ -239,7 +236,7 @@ def _fetched(frame: memoryview, head: Header) -> tuple[list[Fetched], int]:
             records = fields.blob()
             if len(records):
                 field = slice(begin, fields.at)
-                found.append(Fetched(topic, partition, watermark, high, stable, field, records))
+                found.append(Fetched(topic, partition, watermark, field, records))
             fields.tags()
         fields.tags()
     return found, fields.at
@@ -257,6 +254,55 @@ def without_records(
         parts += [frame[one.watermark + 16 : one.field.start], empty]
         at = one.field.stop
     return b"".join([*parts, frame[at:]])
+
+
+# -- ListOffsets -------------------------------------------------------------------------------
+
+#: Stands for a time, in a request: the end of a partition.
+_LATEST: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EndRequest:
+    """A ListOffsets that asks where some partitions end; others it may ask for something else."""
+
+    partitions: frozenset[tuple[str, int]]
+
+
+def end_request(frame: memoryview, head: Header) -> EndRequest:
+    """Read a ListOffsets."""
+    fields, version = request_fields(frame, head), head.version
+    fields.skip(4 + (1 if version >= 2 else 0))
+    found = set()
+    for _ in fields.items():
+        topic = fields.text() or ""
+        for _ in fields.items():
+            partition = fields.i32()
+            fields.skip(4 if version >= 4 else 0)
+            if fields.i64() == _LATEST:
+                found.add((topic, partition))
+            fields.tags()
+        fields.tags()
+    return EndRequest(frozenset(found))
+
+
+def offsets(frame: memoryview, head: Header) -> dict[tuple[str, int], int]:
+    """Read the answer to a ListOffsets: the offset of each partition that has no error."""
+    fields, version = answer_fields(frame, head), head.version
+    fields.skip(4 if version >= 2 else 0)
+    found = {}
+    for _ in fields.items():
+        topic = fields.text() or ""
+        for _ in fields.items():
+            partition, error = fields.i32(), fields.i16()
+            fields.skip(8)
+            offset = fields.i64()
+            fields.skip(4 if version >= 4 else 0)
+            if not error:
+                found[topic, partition] = offset
+            fields.tags()
+        fields.tags()
+    return found
 
 
 # -- Produce -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from tickproof.conformance.explain import with_stories
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.input_replay import same_input
 from tickproof.conformance.history.run_record import RunRecord
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import judging, playing
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.judge import NotClaimed
@@ -79,18 +80,18 @@ def _expect_claimed(history: History, spec: EngineSpec, requirements: list[str])
         raise RequestError(f"{spec.path}: nothing to judge: {'; '.join(missing)}")
 
 
-def _once(
-    history: History, spec: EngineSpec, folder: Path, then: list[Outcome], reproduce: str
-) -> list[Outcome]:
-    """Play once, judge, and save the verdict with the run."""
-    started = time.monotonic()
+def play_again(history: History, spec: EngineSpec, folder: Path, scenario: Scenario) -> History:
+    """Play a scenario on the input of a recorded run, with its seed, into a new folder.
+
+    Raises HistoryError where the input cannot be had again; then there is no folder.
+    """
     # Of isolation none is needed: no verdict of an engine depends on it.
     isolation = Isolation(hosts=history.record.hosts)
     if isolation.hosts:
         network.demand(spec.placement, spec.name)
     try:
         playing.play(
-            history.record.scenario,
+            scenario,
             spec,
             folder,
             seed=history.record.seed,
@@ -102,6 +103,15 @@ def _once(
         raise
     played = History(folder)
     playing.add_facts(played, spec)
+    return played
+
+
+def _once(
+    history: History, spec: EngineSpec, folder: Path, then: list[Outcome], reproduce: str
+) -> list[Outcome]:
+    """Play once, judge, and save the verdict with the run."""
+    started = time.monotonic()
+    played = play_again(history, spec, folder, history.record.scenario)
     judged = judging.recheck(folder)
     wanted = {outcome.requirement for outcome in then}
     wanted.update(blocker for outcome in judged for blocker in outcome.blocked_by)

@@ -80,28 +80,31 @@ def test_all_that_a_death_left_open_is_told(
     assert fault_sentences._left_open(made, made.aftermaths[0]).startswith(said)
 
 
-def read(partition: int, end: int, stable: int, at_s: int = 45, topic: str = "log") -> StateRead:
-    """Return what a connection was sent of a partition that ends at 900."""
-    return StateRead(topic, partition, 5, at_s * SECOND, at_s * SECOND, 0, end, stable, 900)
+def read(partition: int, told: int, sent: int = 0, at_s: int = 45, topic: str = "log") -> StateRead:
+    """Return what a connection learnt of a partition to which 900 records were written."""
+    return StateRead(topic, partition, 5, at_s * SECOND, at_s * SECOND, told, sent, 900)
 
 
-def test_it_is_told_how_far_the_engine_was_sent_its_own_topics() -> None:
+def test_it_is_told_where_the_engine_took_its_own_topics_to_end() -> None:
     reads = (
-        read(1, 200, 201),
-        read(0, 100, 100),
-        read(0, 90, 100),  # another connection, which came less far
-        read(2, 900, 900),  # to its end
-        read(3, 100, 100, at_s=11),  # before the second death
-        read(0, 100, 100, topic="whole|", at_s=75),  # after its time
+        read(1, 200, sent=198),
+        read(0, 0),
+        read(0, -1),  # another connection, which did not ask
+        read(2, 100),
+        read(2, 900),  # it asked again, and was told the end
+        read(3, 100, at_s=11),  # before the second death
+        read(0, 100, topic="whole|", at_s=75),  # after its time
+        read(4, -1, sent=7),  # it never asked
     )
     made = facts((9.5, 69.0, 7), reads=reads)
     said = fault_sentences.hidden(made, made.aftermaths[1])
     assert said.endswith(
-        "behind it. Of its own topic log it was sent partition 0 up to offset 100 (last stable "
-        "offset 100, end 900) and partition 1 up to offset 200 (last stable offset 201, end 900)."
+        "behind it. Asked where the engine's own topic log ends, the broker had answered: offset 0 "
+        "of partition 0 (900 records were written there, it was sent none) and offset 200 of "
+        "partition 1 (900 records were written there, it was sent those up to 198)."
     )
 
 
 def test_nothing_is_told_of_topics_where_no_transaction_hid_anything() -> None:
-    made = facts((9.5, 48.9, 7), reads=(read(0, 100, 100),))
+    made = facts((9.5, 48.9, 7), reads=(read(0, 100),))
     assert fault_sentences.hidden(made, made.aftermaths[1]) == ""

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import pairwise
@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.kafka.copier import WAIT_S, Copier, Reader, Stage, client, producer, staged, wait_until
 from tests.long import LONG
+from tickproof.conformance.history.event import StateRead
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.names import Name, NameKind
 from tickproof.conformance.kafka.proxy import Proxy
@@ -108,6 +109,48 @@ def test_topics_of_the_engine_alone_are_no_output(broker: Broker) -> None:
         # What holds state is a commit, and no output.
         assert "commit-received" in seen and not seen & {"staged", "appended"}
         assert stage.proxy.traffic.transactional == 0
+
+
+def test_it_is_known_how_far_an_engine_may_read_a_topic_of_its_own(broker: Broker) -> None:
+    with staged(broker) as stage:
+        log = f"changelog-{stage.name}"
+        admin = AdminClient({"bootstrap.servers": broker.address.kit})
+        admin.create_topics([NewTopic(log, 1)])[log].result(WAIT_S)
+        whole, left = (producer(stage.engine, **{"transactional.id": f"{n}-{log}"}) for n in "ab")
+        for sink in (whole, left):
+            sink.init_transactions(WAIT_S)
+        for sink, records in ((whole, 3), (left, 2), (whole, 4)):
+            sink.begin_transaction()
+            for number in range(records):
+                sink.produce(log, b"%d" % number, partition=0)
+            assert sink.flush(WAIT_S) == 0
+            if sink is whole:
+                sink.commit_transaction(WAIT_S)
+        place = TopicPartition(log, 0, 0)
+        source = Consumer(client(stage.engine) | {"group.id": log, "auto.offset.reset": "earliest"})
+        # The last stable offset: behind three records and the mark that ends their transaction.
+        assert source.get_watermark_offsets(place, WAIT_S)[1] == 4
+        source.assign([place])
+        wait_until(lambda: source.poll(0.05))
+        (known,) = merged(stage.proxy.traffic.state_reads.values())
+        assert known == (log, 0, 4, 3, 9)
+        left.abort_transaction(WAIT_S)
+        source.close()
+
+
+def merged(reads: Iterable[StateRead]) -> set[tuple[str, int, int, int, int]]:
+    """Return (topic, partition, told, sent, written), whatever connections they came by."""
+    rows = [*reads]
+    return {
+        (
+            one.topic,
+            one.partition,
+            max(row.told for row in rows),
+            max(row.sent for row in rows),
+            max(row.written for row in rows),
+        )
+        for one in rows
+    }
 
 
 def test_offsets_of_a_transaction_are_answered_with_an_error_once(broker: Broker) -> None:

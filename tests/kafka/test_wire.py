@@ -56,6 +56,31 @@ def name(one: Vector) -> str:
     return f"{one.client}-{Api(one.key).name}-{one.version}"
 
 
+LATEST, EARLIEST = struct.pack(">q", -1), struct.pack(">q", -2)
+
+
+@pytest.mark.parametrize("version", [1, 2, 4, 6, 11])
+def test_ends_that_are_asked_for_and_named(version: int) -> None:
+    head = Header(Api.LIST_OFFSETS, version, 7)
+    flexible = version >= 6
+    tags = b"\0" * flexible
+    many = (lambda n: bytes([n + 1])) if flexible else (lambda n: struct.pack(">i", n))
+    text = (b"\x04" if flexible else b"\0\x03") + b"log"
+    epoch = struct.pack(">i", 5) * (version >= 4)
+    asked = struct.pack(">hhi", *head) + b"\0\x01c" + tags + struct.pack(">i", -1)
+    asked += b"\x01" * (version >= 2) + many(1) + text + many(2)
+    for partition, when in ((0, LATEST), (1, EARLIEST)):
+        asked += struct.pack(">i", partition) + epoch + when + tags
+    asked += tags + struct.pack(">i", 30_000) * (version >= 10) + tags
+    assert wire.end_request(memoryview(asked), head).partitions == {("log", 0)}
+    answer = struct.pack(">i", 7) + tags + struct.pack(">i", 0) * (version >= 2)
+    answer += many(1) + text + many(2)
+    for partition, error, offset in ((0, 0, 12), (1, 6, -1)):
+        answer += struct.pack(">ihqq", partition, error, -1, offset) + epoch + tags
+    answer += tags + tags
+    assert wire.offsets(memoryview(answer), head) == {("log", 0): 12}
+
+
 # -- real clients --------------------------------------------------------------------------------
 
 

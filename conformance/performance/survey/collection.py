@@ -28,7 +28,12 @@ from tickproof.conformance.performance.survey.result import (
     State,
     Tally,
 )
-from tickproof.conformance.performance.survey.source_lines import code_lines, source_files, text_of
+from tickproof.conformance.performance.survey.source_lines import (
+    code_lines,
+    reproduction,
+    source_files,
+    text_of,
+)
 from tickproof.conformance.report import document, judged, whole_file
 from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.json_report import Report, Result
@@ -98,7 +103,7 @@ def row(
         recovery=figures.recovery,
         measured=measured,
         requirements=tallies([one.report for one in sessions]),
-        failures=_failures(sessions, promises, spec.differs, out, say),
+        failures=_failures(sessions, promises, spec, out, say),
     )
 
 
@@ -165,7 +170,7 @@ def state_of(results: Sequence[Result], seeds: int) -> State:
 def _failures(
     sessions: Sequence[Judged],
     promises: Promises,
-    differs: str,
+    spec: EngineSpec,
     out: Path,
     say: Callable[[str], None],
 ) -> list[Failure]:
@@ -179,6 +184,7 @@ def _failures(
         run = session.folder / result.run if result.run else None
         pack = out / SITE / PACKS / f"{session.folder.name}-{id_}{writer.SUFFIX}"
         packed = run is not None and _packed(run, pack, say)
+        script = reproduction(spec.path.parent, id_)
         made.append(
             Failure(
                 id=id_,
@@ -199,8 +205,9 @@ def _failures(
                 reproduce=result.reproduce,
                 run=run.relative_to(out).as_posix() if run else "",
                 pack=f"{PACKS}/{pack.name}" if packed else "",
+                script=_source_name(spec.path.parent, script) if script else "",
                 breaks=promises.broken_by(id_),
-                control=_control(id_, [session for session, _ in found], differs),
+                control=_control(id_, [session for session, _ in found], spec.differs),
             )
         )
     return made
@@ -225,14 +232,19 @@ def _sources(spec: EngineSpec, site: Path) -> list[str]:
     made = []
     for toml in filter(None, (spec.path, load(spec.control).path if spec.control else None)):
         folder = toml.parent
-        known = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]  # two may have one name
         about = folder / "README.md"
         told = [about] if about.is_file() and not about.is_symlink() else []
         for path in (toml, *told, *source_files(folder)):
-            name = f"{SOURCES}/{known}/{folder.name}/{path.relative_to(folder).as_posix()}.txt"
+            name = _source_name(folder, path)
             whole_file.write(site / name, text_of(path))
             made.append(name)
     return made
+
+
+def _source_name(folder: Path, path: Path) -> str:
+    """Return where a file of an engine's folder lies in the site."""
+    known = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]  # two may have one name
+    return f"{SOURCES}/{known}/{folder.name}/{path.relative_to(folder).as_posix()}.txt"
 
 
 def _replays(result: Result) -> Replays | None:

@@ -96,11 +96,22 @@ class Quote(Model):
     source: str
 
 
+class Variant(Model):
+    """The run of a failure played again with something less."""
+
+    changed: str = Field(description="such as: without kill 2")
+    verdicts: dict[Verdict, int]
+    reasons: dict[str, int] = Field(description="of failures")
+
+
 class Replays(Model):
     """How often the run of a failure failed in the same requirement when it was played again."""
 
     failed: int = Field(ge=0)
     of: int = Field(ge=1)
+    reasons: dict[str, int] = Field(default={}, description="of those that failed")
+    headlines: list[str] = Field(default=[], description="what each of these comes down to")
+    variants: list[Variant] = Field(default=[], description="empty where none could be played")
 
 
 class Control(Model):
@@ -133,6 +144,10 @@ class Failure(Model):
     reproduce: str
     run: str = Field(description="run folder, relative to this file; may be empty")
     pack: str = Field(description="the run as one file, relative to the site; may be empty")
+    script: str = Field(
+        default="",
+        description="shows it without the kit: among the sources of the engine; may be empty",
+    )
     breaks: Quote | None = None
     control: Control | None = Field(default=None, description="None where none is named")
 

@@ -164,6 +164,7 @@ def tracker(survey: Survey, one: EngineRow, failure: Failure) -> str:
         if failure.pack
         else ""
     )
+    script = failure.script.rpartition("/")[2].removesuffix(".txt")
     versions = [f"tickproof {kit.version}", f"Python {host.python}", *words.over(survey)]
     return "\n".join(
         [
@@ -175,6 +176,7 @@ def tracker(survey: Survey, one: EngineRow, failure: Failure) -> str:
             *(f"{number}. {_plain(line)}" for number, line in enumerate(failure.story, 1)),
             "",
             f"Failed {words.how_often(failure)}, {survey.started:%Y-%m-%d}.",
+            *_replayed_with_less(failure),
             *([f"Control: {_plain(words.control(failure.control))}."] if failure.control else []),
             "",
             "## What was expected",
@@ -185,6 +187,7 @@ def tracker(survey: Survey, one: EngineRow, failure: Failure) -> str:
             *(f"$ {shown(command, _LONGEST)}" for command in commands),
             "```",
             *([attached] if attached else []),
+            *([f"{_plain(script)} shows it without the kit."] if script else []),
             "",
             "## Where it was seen",
             f"{_plain(', '.join(versions))}. {host.cpus} cores, "
@@ -194,6 +197,17 @@ def tracker(survey: Survey, one: EngineRow, failure: Failure) -> str:
             "",
         ]
     )
+
+
+def _replayed_with_less(failure: Failure) -> list[str]:
+    """Return how the replays failed, and what came of those that lacked some fault."""
+    if failure.replays is None:
+        return []
+    said = words.alike(failure.replays)
+    return [
+        *([f"Replays failed {_plain(said)}."] if said else []),
+        *(f"- {_plain(one)}" for one in words.with_less(failure.replays)),
+    ]
 
 
 def _plain(text: str) -> str:

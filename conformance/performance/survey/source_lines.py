@@ -14,12 +14,21 @@ SUFFIXES: Final = frozenset(
 )  # fmt: skip
 #: Folders that tools fill.
 _MADE: Final = frozenset(("__pycache__", "build", "dist", "node_modules", "target", "vendor"))
+#: Folder of scripts that show a failure without the kit, each named after its requirement.
+REPRODUCE: Final = "reproduce"
 _MAX_BYTES: Final = 1 << 20
 
 
 def code_lines(folder: Path) -> int:
-    """Count the lines of source files in a folder that are not blank."""
-    return sum(bool(line.strip()) for path in source_files(folder) for line in _lines(path))
+    """Count the lines of source files in a folder that are not blank, but for `REPRODUCE`."""
+    files = (one for one in source_files(folder) if one.parent != folder / REPRODUCE)
+    return sum(bool(line.strip()) for path in files for line in _lines(path))
+
+
+def reproduction(folder: Path, requirement: str) -> Path | None:
+    """Return the script that shows a failure of a requirement without the kit, if there is one."""
+    found = folder / REPRODUCE
+    return next((one for one in source_files(found) if one.stem == requirement), None)
 
 
 def source_files(folder: Path) -> Iterator[Path]:

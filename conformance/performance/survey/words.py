@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tickproof.conformance.performance.survey.result import (
@@ -13,10 +13,10 @@ from tickproof.conformance.performance.survey.result import (
     Load,
     Measured,
     Recovery,
+    Replays,
     Settings,
     State,
     Survey,
-    Tally,
 )
 from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Verdict
@@ -141,6 +141,25 @@ def how_often(failure: Failure) -> str:
     return f"{said}; {failure.replays.failed} of {failure.replays.of} replays failed again"
 
 
+def alike(found: Replays) -> str:
+    """Say by which reasons the replays failed that did; "" where that was not noted."""
+    if not found.reasons:
+        return ""
+    if len(found.reasons) == 1:
+        (reason,) = found.reasons
+        return f"all by {shown(reason, 60)}"
+    return ", ".join(f"{count} by {shown(one, 60)}" for one, count in found.reasons.items())
+
+
+def with_less(found: Replays) -> Iterator[str]:
+    """Yield what came of each variant of a failed run, which lacks something of its faults."""
+    for one in found.variants:
+        by = (
+            f" (by {', '.join(shown(reason, 60) for reason in one.reasons)})" if one.reasons else ""
+        )
+        yield f"{one.changed}: {verdicts(one.verdicts)}{by}"
+
+
 def control(found: Control) -> str:
     """Say what the same engine, but for its repair, came to with the seeds that failed."""
     seeds = counted(found.of, "seed")
@@ -150,6 +169,6 @@ def control(found: Control) -> str:
     )
 
 
-def verdicts(tally: Tally) -> str:
-    """Say how often a requirement came out how."""
-    return ", ".join(f"{count} {verdict.value}" for verdict, count in tally.verdicts.items())
+def verdicts(found: Mapping[Verdict, int]) -> str:
+    """Say how often something came out how."""
+    return ", ".join(f"{count} {verdict.value}" for verdict, count in found.items())
