@@ -28,11 +28,15 @@ def test_each_failure_says_how_many_replays_of_its_run_failed_it(monkeypatch, tm
         now = []
         for number in range(1, times + 1):
             tail = Verdict.FAIL if number % 2 else Verdict.PASS
-            now.append([Outcome("EO-TAIL", tail), Outcome("DL-NO-LOSS", Verdict.FAIL)])
+            story = {"headline": [f"run {number}"]}
+            lost = Outcome("DL-NO-LOSS", Verdict.FAIL, reason="lost")
+            now.append([Outcome("EO-TAIL", tail, reason=f"r{number}", story=story), lost])
             on_run(number, now[-1])
         return Replayed([], now)
 
+    rows = [{"changed": "without kill 1", "verdicts": {"pass": 1}, "reasons": {}}]
     monkeypatch.setattr(confirmation, "replay", replay)
+    monkeypatch.setattr(confirmation, "tried", lambda *_: rows)
     outcomes = [
         Outcome("EO-TAIL", Verdict.FAIL, run="s/a", evidence={"records": 1}),
         Outcome("DL-NO-LOSS", Verdict.FAIL, run="s/a"),
@@ -45,8 +49,20 @@ def test_each_failure_says_how_many_replays_of_its_run_failed_it(monkeypatch, tm
 
     assert played == [("a", tmp_path / "a"), ("gone", tmp_path / "gone")]
     assert [one.evidence.get("repeats") for one in found] == [
-        {"failed": 2, "of": 3},
-        {"failed": 3, "of": 3},
+        {
+            "failed": 2,
+            "of": 3,
+            "reasons": {"r1": 1, "r3": 1},
+            "headlines": ["run 1", "run 3"],
+            "variants": rows,
+        },
+        {
+            "failed": 3,
+            "of": 3,
+            "reasons": {"lost": 3},
+            "headlines": ["", "", ""],
+            "variants": rows,
+        },
         None,
         None,
     ]
