@@ -56,13 +56,7 @@ def test_each_failure_says_how_many_replays_of_its_run_failed_it(monkeypatch, tm
             "headlines": ["run 1", "run 3"],
             "variants": rows,
         },
-        {
-            "failed": 3,
-            "of": 3,
-            "reasons": {"lost": 3},
-            "headlines": ["", "", ""],
-            "variants": rows,
-        },
+        {"failed": 3, "of": 3, "reasons": {"lost": 3}, "headlines": ["", "", ""], "variants": rows},
         None,
         None,
     ]

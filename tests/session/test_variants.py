@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.long import LONG
+from tests.explain.conftest import mutant_run as mutant_run
+from tests.explain.conftest import recorded as recorded
 from tickproof.conformance.engines import spec
 from tickproof.conformance.fault_steps import FaultStep, fault_step
 from tickproof.conformance.resources import fixtures
@@ -51,14 +53,25 @@ def test_a_variant_lacks_one_thing(
 
 
 def test_the_variants_of_a_failed_run_are_played(
-    tmp_path: Path, failed_run: Callable[..., Path]
+    tmp_path: Path, mutant_run: Callable[[str, str, str], Path]
 ) -> None:
-    engine = spec.load(fixtures() / "engines" / "miniature" / "engine.toml")
+    run = mutant_run("offset-not-state", "count-two-worker-deaths", "EO-TWO-DEATHS")
+    engine = spec.load(fixtures() / "engines" / "miniature" / "engine.toml")  # which is sound
     said: list[str] = []
-    run = failed_run(scenario(WORKER, fault_step("kill", "worker", "fetched", fraction=0.8)))
-    rows = variants.tried(run, engine, tmp_path / "variants", 6, said.append)
-    assert [(row["changed"], row["verdicts"]) for row in rows] == [
-        ("without kill 1", {"pass": 2}),
-        ("without kill 2", {"pass": 2}),
+    assert variants.tried(run, engine, tmp_path / "variants", 6, said.append) == [
+        {"changed": "without kill 1", "verdicts": {"pass": 2}, "reasons": {}},
+        {"changed": "without kill 2", "verdicts": {"pass": 2}, "reasons": {}},
     ]
-    assert len(said) == 4
+    assert said == [
+        *[f"{run.name}, without kill 1: pass"] * 2,
+        *[f"{run.name}, without kill 2: pass"] * 2,
+    ]
+
+
+def test_a_run_that_failed_in_nothing_that_a_schedule_asks_has_no_variants(
+    tmp_path: Path, recorded: Any
+) -> None:
+    run = recorded.run("count-two-worker-deaths")
+    engine = spec.load(fixtures() / "engines" / "miniature" / "engine.toml")
+    assert variants.tried(run, engine, tmp_path / "variants", 6, print) == []
+    assert not (tmp_path / "variants").exists()

@@ -87,11 +87,11 @@ class FakeSession:
 def surveyed(tmp_path, monkeypatch):
     """Return a function: survey engines whose answers are given; its status and survey.
 
-    control: the folder of the control of each.
+    control: the folder of the control of each. script: name of one that needs no kit, in each.
     """
     controls = {"repaired": dict.fromkeys((5, 6, 7), Verdict.PASS) | {7: Verdict.FAIL}}
 
-    def survey(answers, promised="", control=""):
+    def survey(answers, promised="", control="", script=""):
         for name in (*answers, *controls):
             folder = tmp_path / name
             folder.mkdir()
@@ -101,6 +101,9 @@ def surveyed(tmp_path, monkeypatch):
             (folder / "engine.toml").write_text(text)
             (folder / "app.py").write_text("one\n\ntwo\n")
             (folder / "README.md").symlink_to(folder / "engine.toml")
+            if script:
+                (folder / "reproduce").mkdir()
+                (folder / "reproduce" / script).write_text("lost = 1\n")
             if promised:
                 (folder / "promises.toml").write_text(promised)
         monkeypatch.setattr(run_command, "run_session", FakeSession(answers | controls))
@@ -143,6 +146,45 @@ def test_a_failure_is_confirmed_if_it_came_with_each_seed(surveyed, tmp_path, mo
     said = "with 1 of 3 seeds: not confirmed; 1 of 10 replays failed again"
     assert [words.how_often(f) for f in sometimes.failures] == [said] * 2
     assert (tmp_path / "out/site/survey.json").read_text() == found.text() + "\n"
+
+
+def test_a_page_says_how_replays_failed_and_what_the_failure_needs(surveyed, tmp_path, monkeypatch):
+    again = {
+        "failed": 3,
+        "of": 10,
+        "reasons": {"lost": 2, "gap|<b>": 1},
+        "headlines": ["it lost|<b>", "", "a gap"],
+        "variants": [
+            {
+                "changed": "without kill 1",
+                "verdicts": {"pass": 1, "fail": 1},
+                "reasons": {"lost": 1},
+            },
+            {"changed": "kill 1 <b>", "verdicts": {"pass": 2}, "reasons": {}},
+        ],
+    }
+    monkeypatch.setattr(
+        confirmation,
+        "confirmed",
+        lambda found, *_: [replace(one, evidence={"repeats": again}) for one in found],
+    )
+    _, found = surveyed({"mine": dict.fromkeys((5, 6, 7), Verdict.FAIL)}, script="EO-TAIL.py")
+    (row,) = found.engines
+    assert row.code_lines == 2  # the script is none of the engine's
+    scripts = {one.id: one.script for one in row.failures}
+    assert scripts["SL-PASSTHROUGH"] == "" and scripts["EO-TAIL"] in row.sources
+    pages = tmp_path / "out/site"
+    assert (pages / scripts["EO-TAIL"]).read_text() == "lost = 1"
+    (name,) = site.page_names(found)
+    page = (pages / f"{name}.html").read_text()
+    assert page.count("without the kit</dt>") == 1 and f'href="{scripts["EO-TAIL"]}"' in page
+    assert "2 by lost, 1 by gap|&lt;b&gt;" in page
+    assert "without kill 1: 1 pass, 1 fail (by lost); kill 1 &lt;b&gt;: 2 pass" in page
+    assert "<li>it lost|&lt;b&gt;</li>" in page and "<li>no story</li>" in page
+    text = (pages / f"{name}-EO-TAIL.md").read_text()
+    assert "\n- without kill 1: 1 pass, 1 fail (by lost)\n" in text and "<b>" not in text
+    assert "EO-TAIL.py shows it without the kit." in text
+    assert "without the kit" not in (pages / f"{name}-SL-PASSTHROUGH.md").read_text()
 
 
 def test_what_an_engine_says_is_no_markup(surveyed, tmp_path):
