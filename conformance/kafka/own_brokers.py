@@ -16,6 +16,8 @@ from tickproof.conformance.kafka.proxy import Proxy
 
 #: What others had got of a broker when it was left alone has been answered after so long.
 SETTLED_S: Final = 0.1
+#: So many times a broker is left alone until clients send it something.
+ALONE_TIMES: Final = 5
 
 
 class OwnBrokers:
@@ -56,7 +58,8 @@ class OwnBrokers:
         """End the broker that a connection leads to, and wait until others lead in its place.
 
         For ``alone_s`` before it dies, no other gets what it takes; it is one then that leads
-        output and coordinates nothing, if there is one. With ``grace_s`` it is asked to end, and
+        output and coordinates nothing, if there is one. It is left alone up to `ALONE_TIMES`, until
+        it is sent something. With ``grace_s`` it is asked to end, and
         hands over. Returns as "alone" how many records of output it acknowledged while it was
         alone, which nobody else has; as "waiting" how many requests that change something it had
         not answered; as "moved" how many partitions others lead instead. It comes back by itself,
@@ -67,19 +70,42 @@ class OwnBrokers:
         wait = wait or self._over.wait
         number = self._struck(connection)
         number = self._fit_to_be_alone(number) if alone_s else number
-        taken = self._proxy.traffic.by_broker
-        with self._broker.alone(number) if alone_s else contextlib.nullcontext():
-            wait(min(alone_s, SETTLED_S))
-            before = taken[number]
-            leads = self._leads(number)  # takes a while: others must not get on meanwhile
-            wait(max(0.0, alone_s - SETTLED_S))
-            alone, waiting = taken[number] - before, self._proxy.unanswered(number)
+        leads = self._leads(number)
+        with contextlib.ExitStack() as until_dead:
+            alone = self._left_alone(number, alone_s, wait, until_dead) if alone_s else 0
+            waiting = self._proxy.unanswered(number)
             self._proxy.kill_broker(self._broker, number, grace_s)
         lead = self._broker.led_by_others(number)
         self._let_it_return(number, dead=True)
         if not lead:  # a machine too busy for them to keep up
             raise LookupError("no other broker had all that it led")
         return {"alone": alone, "waiting": waiting, "moved": leads}
+
+    def _left_alone(
+        self,
+        number: int,
+        alone_s: float,
+        wait: Callable[[float], object],
+        until_dead: contextlib.ExitStack,
+    ) -> int:
+        """Leave a broker alone, for as long as ``until_dead`` is open.
+
+        Returns how many records of output it acknowledged meanwhile. A client whose transaction
+        is just ending sends nothing: its end has to reach the broker's followers first.
+        """
+        taken, alone = self._proxy.traffic.by_broker, 0
+        for again in reversed(range(ALONE_TIMES)):
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(self._broker.alone(number))
+                wait(min(alone_s, SETTLED_S))
+                before = taken[number]
+                wait(max(0.0, alone_s - SETTLED_S))
+                alone = taken[number] - before
+                if alone or self._proxy.unanswered(number) or not again:
+                    until_dead.push(stack.pop_all())
+                    return alone
+            wait(alone_s)
+        return alone
 
     def pause_leader(self, connection: int, seconds: float) -> dict[str, int]:
         """Have the broker that a connection leads to stand still, and others lead meanwhile.

@@ -271,6 +271,35 @@ def test_what_a_leader_alone_has_dies_with_it(acks: str) -> None:
         )
 
 
+def test_a_leader_is_left_alone_again_until_something_comes() -> None:
+    expect_broker()
+    topic = name()
+    with Broker(nodes=3) as broker:
+        cluster = Cluster(broker.address.kit)
+        cluster.create({topic: 1})
+        use: list[ConnectionUse] = []
+        with Proxy(broker.address.engine_ports, Roles({}, {topic}), nothing) as proxy:
+            proxy.greeted = use.append
+            brokers = OwnBrokers(broker, proxy, lambda _away: cluster.forget())
+            engine = Acknowledged(proxy.port, topic, acks="1")
+            engine.send(b"kept", 30)
+            (leads,) = (one.number for one in use if one.sent)
+            waits: list[float] = []
+
+            def wait(seconds: float) -> None:
+                waits.append(seconds)
+                if len(waits) == 3:  # between two times alone: the others get it
+                    engine.send(b"too early", 30)
+                    assert broker.in_sync()
+                if len(waits) == 5:  # the second time alone
+                    engine.send(b"alone", 30)
+
+            died = brokers.kill_leader(leads, 0.3, wait=wait)
+            assert len(waits) == 5 and died == {"alone": 1, "waiting": 0, "moved": 1}
+            brokers.close()
+        assert committed(broker.address.kit, topic) == [b"kept", b"too early"]
+
+
 def elections(address: str, topic: str, partitions: int) -> list[int]:
     """Return how often each partition of a topic has got a new leader."""
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": address})
