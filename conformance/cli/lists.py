@@ -148,7 +148,7 @@ def _explain(one: Requirement, as_json: bool, *, of_jobs: bool) -> None:
     if not of_jobs:
         fields += [
             ("family", f"{one.family}: {registry.FAMILIES[one.family]}"),
-            ("tier", f"T{one.tier}: {style.tier_name(one.tier, one.id)}; {one.level}"),
+            ("tier", f"{style.tier_title(one.tier, style.TIER_NAMES)}; {one.level}"),
             ("asked of", str(one.needs)),
             ("clauses", ", ".join(one.clauses)),
             *((("scenario", f"{name}: {played}")) for name, played in scenarios.items()),

@@ -7,6 +7,7 @@ the generators and a latency session each give it what to draw.
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
@@ -20,7 +21,7 @@ from rich.text import Text
 
 from tickproof.conformance.report.session_log import brief
 from tickproof.conformance.report.session_state import SessionState
-from tickproof.conformance.report.style import TIER_NAMES, badge, counts_line
+from tickproof.conformance.report.style import TIER_NAMES, badge, counts_line, tier_title
 from tickproof.conformance.suites.registry import LATENCY_TIER
 from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Verdict
@@ -31,6 +32,8 @@ _LINE_LIMIT: Final = 120
 QUIET_PER_S: Final = 0.5
 #: What is left is estimated from the speed over so many seconds.
 _SPEED_S: Final = 3600.0
+#: Seconds between lines about how far a session is, where nothing is drawn.
+LINE_S: Final = 30.0
 #: Runs shown at once.
 _ROWS: Final = 8
 #: Verdicts that the summary lists; while the session runs they would only be noise.
@@ -103,6 +106,13 @@ def bar(what: str, done: int, total: int | None, seconds: float) -> RenderableTy
     return grid
 
 
+def _rounded(seconds: float) -> str:
+    """Return a length of time in whole minutes, or in tens of seconds below two of them."""
+    if seconds < 115:
+        return f"{max(round(seconds / 10) * 10, 10)} s"
+    return counted(round(seconds / 60), "minute")
+
+
 class SessionProgress(LiveView):
     """Shows the events of `tickproof.conformance.session.tiers.run_session` while entered.
 
@@ -118,6 +128,7 @@ class SessionProgress(LiveView):
         self._state = SessionState()
         #: What was printed: a requirement of several runs is told of once.
         self._told: set[tuple[str, Verdict]] = set()
+        self._began, self._next_s = time.monotonic(), LINE_S
         self._progress = Progress(
             TextColumn("{task.fields[said]}"),
             BarColumn(24),
@@ -149,6 +160,7 @@ class SessionProgress(LiveView):
             # As a share: rich forgets the speed so far whenever a total changes.
             share = row["done_s"] / row["of_s"] if row["of_s"] else 0.0
             self._progress.update(self._task, completed=share, total=1.0, said=said)
+            self._say_how_far(said, share)
         elif kind == "decided":
             self._decided(row)
         elif self._verbose and kind == "note":
@@ -159,6 +171,15 @@ class SessionProgress(LiveView):
             # What was served last is not known here: progress comes in steps.
             ended = shown(str(event.get("said") or event.get("ended", "")), 60)
             self.line(Text(f"  {run.name}: {run.records:,} records, {ended}"))
+
+    def _say_how_far(self, said: str, share: float) -> None:
+        """Print a line where nothing is drawn, unless there was one just now."""
+        elapsed_s = time.monotonic() - self._began
+        if share <= 0 or elapsed_s < self._next_s or share >= 1:
+            return
+        self._next_s = elapsed_s + LINE_S
+        left_s = elapsed_s * (1 - share) / share
+        self.line(Text(f"  {said}; about {_rounded(left_s)} left", style="dim"))
 
     def _decided(self, row: Event) -> None:
         verdict, id_ = Verdict(row["verdict"]), str(row["requirement"])
@@ -200,4 +221,4 @@ class SessionProgress(LiveView):
         return Group(*parts)
 
     def _tier(self, tier: int) -> Text:
-        return Text(f"T{tier} {self._tiers.get(tier, '')}".rstrip(), style="bold")
+        return Text(tier_title(tier, self._tiers), style="bold")

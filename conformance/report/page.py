@@ -29,7 +29,7 @@ from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.json_report import Report, Result
 from tickproof.conformance.report.processes import ProcessUse
 from tickproof.conformance.report.run_curves import RunCurves
-from tickproof.conformance.report.style import tier_name
+from tickproof.conformance.report.style import tier_names, tier_number
 from tickproof.conformance.report.terminal import REPEATS, replays, where
 from tickproof.conformance.suites.hints import advice, halves
 from tickproof.conformance.text import command_line, counted
@@ -116,7 +116,7 @@ class Entry:
 class Tier:
     """The entries of one tier; ``counts``: verdict to number, worst first."""
 
-    number: int
+    number: str
     name: str
     counts: Sequence[tuple[Verdict, int]]
     entries: Sequence[Entry]
@@ -158,7 +158,12 @@ def html(report: Report, folder: Path) -> str:
     """
     shown = entries(report.requirements, folder)
     tiers = [
-        Tier(number, tier_name(number, found[0].result.id), _counted(found), found)
+        Tier(
+            tier_number(number, names := tier_names(found[0].result.id)),
+            names.get(number, ""),
+            _counted(found),
+            found,
+        )
         for number, found in (
             (number, list(group))
             for number, group in groupby(shown, key=lambda entry: entry.result.tier)

@@ -10,7 +10,7 @@ from typing import Final
 from tickproof.conformance.report import judged, page
 from tickproof.conformance.report.json_report import Report, Result
 from tickproof.conformance.report.markdown import code, escaped, table
-from tickproof.conformance.report.style import mark, tier_name
+from tickproof.conformance.report.style import mark, tier_names, tier_title
 from tickproof.conformance.report.terminal import replays
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.hints import halves
@@ -38,7 +38,7 @@ def summary(report: Report) -> str:
     if report.interrupted is not None:
         lines += ["", f"**{escaped(str(report.interrupted), _TEXT)}**"]
     rows = [
-        [f"T{tier} {tier_name(tier, found[0].id)}", _counts(found), _seconds(found)]
+        [tier_title(tier, tier_names(found[0].id)), _counts(found), _seconds(found)]
         for tier, found in (
             (tier, list(group)) for tier, group in groupby(report.requirements, lambda r: r.tier)
         )

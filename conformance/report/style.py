@@ -42,10 +42,19 @@ _LOOKS: Final[Mapping[Verdict, tuple[str, str, str]]] = {
 }
 
 
-def tier_name(tier: int, requirement: str) -> str:
-    """Return the name of a tier, one of whose requirements is given by id."""
-    names = JOB_TIER_NAMES if requirement.startswith("JB-") else TIER_NAMES
-    return names.get(tier, "")
+def tier_names(requirement: str) -> Mapping[int, str]:
+    """Return the names of tiers, one of whose requirements is given by id."""
+    return JOB_TIER_NAMES if requirement.startswith("JB-") else TIER_NAMES
+
+
+def tier_number(tier: int, names: Mapping[int, str]) -> str:
+    """Return what commands call a tier, "" of a job: these are not asked for by number."""
+    return "" if names is JOB_TIER_NAMES else f"T{tier}"
+
+
+def tier_title(tier: int, names: Mapping[int, str]) -> str:
+    """Return number and name of a tier."""
+    return f"{tier_number(tier, names)} {names.get(tier, '')}".strip()
 
 
 def mark(verdict: Verdict) -> str:

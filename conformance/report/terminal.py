@@ -17,7 +17,15 @@ from tickproof.conformance.explain.picture import plain
 from tickproof.conformance.report import judged, rejects_by_symbol, scale_costs
 from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.json_report import Report, Result, left
-from tickproof.conformance.report.style import badge, counts_line, glyph, symbol, tier_name
+from tickproof.conformance.report.style import (
+    badge,
+    counts_line,
+    glyph,
+    symbol,
+    tier_names,
+    tier_number,
+    tier_title,
+)
 from tickproof.conformance.suites.hints import advice, halves
 from tickproof.conformance.text import shortened, shown, told_apart
 from tickproof.conformance.verdicts import (
@@ -150,14 +158,17 @@ def _heading(console: Console, report: Report) -> None:
 def _tiers(console: Console, by_tier: Mapping[int, Sequence[Result]]) -> None:
     """Print one line for each tier: its name, how many of which verdict, how long."""
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
+    if any(tier_number(tier, tier_names(found[0].id)) for tier, found in by_tier.items()):
+        table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")
     table.add_column(no_wrap=True, justify="right")
     for tier, results in by_tier.items():
+        names = tier_names(results[0].id)
+        number = tier_number(tier, names)
         table.add_row(
-            Text(f"T{tier}", style="bold"),
-            Text(tier_name(tier, results[0].id)),
+            *([Text(number, style="bold")] if number else []),
+            Text(names.get(tier, "")),
             counts_line(judged.counts(results), console),
             _seconds(sum(r.seconds for r in results)),
         )
@@ -166,7 +177,7 @@ def _tiers(console: Console, by_tier: Mapping[int, Sequence[Result]]) -> None:
 
 def _tier(console: Console, tier: int, results: list[Result], widths: tuple[int, int]) -> None:
     """Print one row for each requirement of a tier; a title that is too long is wrapped."""
-    title = Text(f"T{tier} {tier_name(tier, results[0].id)}  ", style="bold")
+    title = Text(f"{tier_title(tier, tier_names(results[0].id))}  ", style="bold")
     title.append_text(counts_line(judged.counts(results), console))
     table = Table(box=None, show_header=False, pad_edge=False, expand=console.width <= 120)
     table.add_column(no_wrap=True, width=widths[0])

@@ -48,6 +48,25 @@ def test_by_default_lines_say_the_tier_and_what_did_not_hold():
     assert text.splitlines() == ["T3 process deaths and network faults", "  ✗ fail X lost"]
 
 
+@pytest.mark.parametrize(
+    ("share", "elapsed_s", "said"),
+    [
+        ((1, 4), 2.0, ["  1 of 4 scenarios; about 10 s left"]),
+        ((1, 4), 30.0, ["  1 of 4 scenarios; about 90 s left"]),
+        ((1, 4), 60.0, ["  1 of 4 scenarios; about 3 minutes left"]),
+        ((0, 4), 60.0, []),
+        ((4, 4), 60.0, []),
+    ],
+)
+def test_without_a_terminal_a_line_says_how_far_a_session_is(monkeypatch, share, elapsed_s, said):
+    times = iter([100.0, 100.0 + elapsed_s, 100.0 + elapsed_s + 1])
+    monkeypatch.setattr(live.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(live, "LINE_S", 2.0)
+    done, of = share
+    event = {"event": "scenario-judged", "done": done, "of": of, "done_s": done, "of_s": of}
+    assert play([event, event])[0].splitlines() == said  # the second comes too soon for a line
+
+
 @pytest.fixture
 def terminal(monkeypatch):
     for name in ("CI", "NO_COLOR"):

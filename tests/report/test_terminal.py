@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tickproof.conformance.jobs.requirements import JB
 from tickproof.conformance.report import json_report, terminal
-from tickproof.conformance.report.style import JOB_TIER_NAMES, tier_name
+from tickproof.conformance.report.style import JOB_TIER_NAMES, tier_names, tier_title
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.hints import halves
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -62,8 +62,8 @@ def test_passes_are_one_line_a_tier_unless_all_are_asked_for(make_report, width)
 
 
 def test_tiers_of_a_job_are_named_for_a_job():
-    assert tier_name(2, "JB-RESTART") == "a restart"
-    assert tier_name(2, "MS-REJECTS") == "Market Spread, no faults"
+    assert tier_title(2, tier_names("JB-RESTART")) == "a restart"
+    assert tier_title(2, tier_names("MS-REJECTS")) == "T2 Market Spread, no faults"
     assert {one.tier for one in JB.values()} == set(JOB_TIER_NAMES)
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 from tickproof.conformance.report.session_state import SessionState
-from tickproof.conformance.report.style import TIER_NAMES
+from tickproof.conformance.report.style import TIER_NAMES, tier_title
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 #: Runs that are listed.
@@ -22,9 +22,7 @@ def of(watch: SessionState) -> dict[str, Any]:
         "facts": watch.facts,
         "ended": watch.ended,
         "took_s": watch.now_s - watch.began_s,
-        "tier": ""
-        if watch.tier is None
-        else f"T{watch.tier} {TIER_NAMES.get(watch.tier, '')}".rstrip(),
+        "tier": "" if watch.tier is None else tier_title(watch.tier, TIER_NAMES),
         "verdict": watch.ended or (worst.value if worst else ""),
         "counts": [[one, counts[one]] for one in reversed(SEVERITY) if counts[one]],
         "runs": [
