@@ -37,25 +37,27 @@ _LATEST: Final = 6
 _NAME: Final = PREFIX + "drawn"
 
 
-def drawn(job: Job, moments: Sequence[str], joins: bool, seed: int) -> Iterator[Strikes]:
+def drawn(job: Job, moments: Sequence[str], error: Strike | None, seed: int) -> Iterator[Strikes]:
     """Yield schedules without an end, none twice.
 
-    moments: those that the job has. joins: it gives offsets to transactions of Kafka.
+    moments: those that the job has. error: that it meets, None if none.
     """
     chance, seen = random.Random(seed), set[Strikes]()
-    weights = {do: one for do, one in _WEIGHTS.items() if joins or do != "error"}
+    weights = {do: one for do, one in _WEIGHTS.items() if error or do != "error"}
     while True:
         number = chance.randint(1, MOST_FAULTS)
-        made = tuple(_strike(moments, weights, chance) for _ in range(number))
+        made = tuple(_strike(moments, weights, error, chance) for _ in range(number))
         if made not in seen and not schedules.unclaimed(job, made):
             seen.add(made)
             yield made
 
 
-def _strike(moments: Sequence[str], weights: Mapping[Do, int], chance: random.Random) -> Strike:
+def _strike(
+    moments: Sequence[str], weights: Mapping[Do, int], error: Strike | None, chance: random.Random
+) -> Strike:
     do = chance.choices([*weights], [*weights.values()])[0]
-    if do == "error":
-        return Strike(do)
+    if do == "error" and error:
+        return replace(error, nth=chance.randint(1, _LATEST)) if error.at else error
     at = chance.choice(moments) if moments and chance.random() < 0.8 else ""
     if do in ("refuse", "slow"):
         longest_s = SLOW_S if do == "slow" else max(REFUSED_S)
@@ -100,7 +102,7 @@ class JobSubject(Subject[Strikes]):
         calm = self._ground.calm[0]
         seen = [one for one in schedules.MOMENTS if calm.moments[one] >= FEWEST]
         moments = [*dict.fromkeys((*self._session.moments(calm), *seen))]
-        return drawn(self._job, moments, calm.joined >= FEWEST, self._seed)
+        return drawn(self._job, moments, self._session.error(calm), self._seed)
 
     @contextmanager
     def attempts(

@@ -461,8 +461,8 @@ class Session:
         short, long = (Strike("refuse", seconds=each) for each in REFUSED_S)
         yield again("refuse", strikes=[short, replace(long, beside=beside)])
         yield again("slow", strikes=[Strike("slow", seconds=SLOW_S)])
-        if errors := self._errors(calm):
-            yield again("error", strikes=errors)
+        if error := self.error(calm):
+            yield again("error", strikes=[error] * 2)
         if job.upgrade is not None:
             yield again("upgrade", strikes=self._versions(job.upgrade, moments[0]))
         if "broker" in job.claims.survives:
@@ -486,15 +486,15 @@ class Session:
                 "all-at-once", strikes=[Strike("kill", moments[0], n, whole=True) for n in (1, 2)]
             )
 
-    def _errors(self, calm: Run) -> list[Strike]:
-        """Return two errors: of offsets in a transaction, or, without these, of output."""
+    def error(self, calm: Run) -> Strike | None:
+        """Return an error that the job meets: of offsets in a transaction, or else of output."""
         if calm.joined >= FEWEST:
-            return [Strike("error")] * 2
+            return Strike("error")
         tables = self._job.outputs.values()
         topics = any(one.kind == "topic" for one in tables) and not any(one.http for one in tables)
         if topics and calm.moments[PLAIN.received] >= FEWEST:
-            return [Strike("error", PLAIN.received, 2)] * 2
-        return []
+            return Strike("error", PLAIN.received, 2)
+        return None
 
     def _of_brokers(
         self, calm: Run, moments: list[str], again: Callable[..., Plan]
