@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tickproof.conformance import jobs
@@ -21,6 +22,7 @@ from tickproof.conformance.jobs.sinks import BadOutput
 pytest.importorskip("pyiceberg")
 from pyiceberg import manifest as manifests
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import FileFormat
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.date32())])
 
@@ -121,27 +123,65 @@ def test_a_file_that_is_gone_elsewhere_or_a_link_is_told(tmp_path: Path) -> None
             sink(tmp_path).rows(ended=True)
 
 
-def test_a_table_with_delete_files_is_refused(tmp_path: Path) -> None:
-    table = append(tmp_path, 1, 2)
+def delete(table: Any, file: pa.Table, content: manifests.DataFileContent, name: str) -> None:
+    """Add a delete file to the newest version of a table, as a writer of merge-on-read does."""
     snapshot = table.current_snapshot()
     (data,) = snapshot.manifests(table.io)
     (entry,) = data.fetch_manifest_entry(table.io)
+    place = f"{table.location()}/data/{name}"
+    pq.write_table(file, place.removeprefix("file://"))
 
     class OfDeletes(manifests.ManifestWriterV2):
         def content(self) -> manifests.ManifestContent:
             return manifests.ManifestContent.DELETES
 
-    path = f"{tmp_path}/out/metadata/deletes.avro"
-    schema, spec = table.schema(), table.spec()
     packed = ("deflate",)
-    with OfDeletes(spec, schema, table.io.new_output(path), snapshot.snapshot_id, *packed) as made:
-        made.add(entry)
+    schema, spec = table.schema(), table.spec()
+    output = table.io.new_output(f"{table.location()}/metadata/deletes.avro")
+    with OfDeletes(spec, schema, output, snapshot.snapshot_id, *packed) as made:
+        made.add(
+            manifests.ManifestEntry.from_args(
+                status=manifests.ManifestEntryStatus.ADDED,
+                snapshot_id=snapshot.snapshot_id,
+                data_file=manifests.DataFile.from_args(
+                    content=content,
+                    file_path=place,
+                    file_format=FileFormat.PARQUET,
+                    partition=entry.data_file.partition,
+                    record_count=len(file),
+                    file_size_in_bytes=Path(place.removeprefix("file://")).stat().st_size,
+                ),
+            )
+        )
     deletes = made.to_manifest_file()
-    output = table.io.new_output(snapshot.manifest_list)
     Path(snapshot.manifest_list.removeprefix("file://")).unlink()
+    output = table.io.new_output(snapshot.manifest_list)
     with manifests.write_manifest_list(2, output, snapshot.snapshot_id, None, 1, *packed) as lists:
         lists.add_manifests([data, deletes])
-    with pytest.raises(BadOutput, match="expected a table without delete files"):
+
+
+def test_rows_that_are_deleted_by_position_are_left_out(tmp_path: Path) -> None:
+    table = append(tmp_path, 1, 2, 3)
+    (data,) = table.current_snapshot().manifests(table.io)
+    (entry,) = data.fetch_manifest_entry(table.io)
+    gone = pa.table({"file_path": [entry.data_file.file_path], "pos": pa.array([1], pa.int64())})
+    delete(table, gone, manifests.DataFileContent.POSITION_DELETES, "gone.parquet")
+    assert ids(sink(tmp_path)) == [1, 3]
+
+
+def test_deletes_by_value_are_refused(tmp_path: Path) -> None:
+    table = append(tmp_path, 1, 2)
+    gone = pa.table({"id": [2]})
+    delete(table, gone, manifests.DataFileContent.EQUALITY_DELETES, "gone.parquet")
+    with pytest.raises(BadOutput, match="does not yet support equality deletes"):
+        sink(tmp_path).rows(ended=True)
+
+
+def test_deletes_from_elsewhere_are_refused(tmp_path: Path) -> None:
+    table = append(tmp_path, 1, 2)
+    gone = pa.table({"file_path": ["x"], "pos": pa.array([1], pa.int64())})
+    delete(table, gone, manifests.DataFileContent.POSITION_DELETES, "../../gone.parquet")
+    with pytest.raises(BadOutput, match="expected a file within the folder"):
         sink(tmp_path).rows(ended=True)
 
 
