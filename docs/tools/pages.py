@@ -6,7 +6,7 @@ Git holds none of them: site.py makes them whenever the site is built.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Final
@@ -14,13 +14,14 @@ from typing import Final
 from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.history.events import EVENTS
 from tickproof.conformance.performance.survey import site
-from tickproof.conformance.performance.survey.result import Survey
+from tickproof.conformance.performance.survey.result import EngineRow, Survey
 from tickproof.conformance.suites.registry import EXACTLY_ONCE, FAMILIES, UNCHECKED, load
 from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.verdicts import Reason
 
 DOCS: Final = Path(__file__).resolve().parents[1]
 
+ENGINES: Final = DOCS.parent / "fixtures" / "engines"
 #: The survey that the repository holds, as data.
 SURVEY: Final = DOCS / "survey" / Survey.FILE_NAME
 
@@ -43,9 +44,32 @@ def clauses(protocol: str) -> dict[str, str]:
 
 
 def survey() -> dict[str, str]:
-    """Return the files that are made of the survey that the repository holds, by path."""
-    made = site.files(Survey.read(SURVEY))
+    """Return the files that are made of the survey that the repository holds, by path.
+
+    Of what its pages link to, they lead to the code of the engines alone, as it is now.
+    """
+    found = Survey.read(SURVEY)
+    code = {
+        name: path.read_text("utf-8")
+        for one in found.engines
+        for name in one.sources
+        if (path := ENGINES.joinpath(*name.split("/")[2:]).with_suffix("")).is_file()
+    }
+    engines = [_without_runs(one, code) for one in found.engines]
+    made = code | site.files(found.model_copy(update={"engines": engines}))
     return {f"survey/{name}": text for name, text in made.items() if name != SURVEY.name}
+
+
+def _without_runs(one: EngineRow, code: Collection[str]) -> EngineRow:
+    """Return the row of an engine as a page shows it that has the code alone."""
+    failures = [
+        each.model_copy(update={"pack": "", "script": each.script if each.script in code else ""})
+        for each in one.failures
+    ]
+    sessions = [each.model_copy(update={"page": ""}) for each in one.sessions]
+    sources = [name for name in one.sources if name in code]
+    changed = {"failures": failures, "sessions": sessions, "sources": sources}
+    return one.model_copy(update=changed)
 
 
 def requirements_page(requirements: Mapping[str, Requirement]) -> str:
